@@ -39,7 +39,7 @@ PROFILE = "test-release"
 
 KERNELS = ["kernels", "intersection", "pairwise", "svm", "chi2", "spd", "transport", "moments"]
 # Of the time that tests take without a mutant, and seconds beside it, after which they fail.
-SLOWER, PATIENCE = 10.0, 10.0
+SLOWER, PATIENCE = 10.0, 4.0
 
 CHOICE = """
 //! Which mutant this process is.

@@ -255,3 +255,51 @@ impl Dense {
         Ok(values)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ndarray::{Array2, array};
+
+    #[test]
+    fn rows_are_equal_where_bins_and_masses_are() {
+        let m = Array2::from_shape_fn((6, 6), |(i, j)| i.abs_diff(j) as f64);
+        let ground = Ground::new(m.view(), 1.0, false).unwrap();
+        let x = array![
+            [0.0, 1.0, 0.0, 3.0, 0.0, 0.0],
+            [0.0, 3.0, 0.0, 1.0, 0.0, 0.0],
+            [0.0, 0.5, 0.0, 1.5, 0.0, 0.0],
+            [0.0, 0.0, 1.0, 3.0, 0.0, 0.0],
+        ];
+        let x = HistogramMatrix::dense(x.view());
+        let block = |rows: &[usize], columns: &[usize]| {
+            let block = Block::new(&ground, [&x, &x], [rows, columns], Pairing::Equal).unwrap();
+            assert!(block.kernels.is_some());
+            block
+        };
+        let same_bins = block(&[0, 1], &[1, 2]);
+        assert_eq!(same_bins.bins.sources, [1, 3]);
+        assert_eq!(same_bins.bins.targets, [1, 3]);
+        assert_eq!(same_bins.marginals.sources, [0.25, 0.75, 0.75, 0.25]);
+        assert_eq!(same_bins.marginals.targets, [0.75, 0.25, 0.25, 0.75]);
+        assert!(same_bins.is_equal(0, 1) && same_bins.is_equal(1, 0));
+        assert!(!same_bins.is_equal(0, 0) && !same_bins.is_equal(1, 1));
+        // The same masses in other bins.
+        let others = block(&[0, 1], &[3, 3]);
+        assert_eq!(others.bins.targets, [2, 3]);
+        assert!(!others.is_equal(0, 0) && !others.is_equal(0, 1));
+    }
+
+    #[test]
+    fn bins_hold_what_can_be_told_from_none() {
+        // Twice their largest entry is the mass of the first row, and once that of the second.
+        let x = array![[0.5, 0.0, 0.5, 5e-291, 3e-290], [8.0, 0.0, 0.0, 5e-290, 9e-290]];
+        let dense = |rows: &[usize]| Dense::new(&HistogramMatrix::dense(x.view()), rows).unwrap();
+        assert_eq!(dense(&[0]).values, [0.5, 0.0, 0.5, 0.0, 3e-290]);
+        assert_eq!(dense(&[0]).used(), [0, 2, 4]);
+        assert_eq!(dense(&[1]).used(), [0, 4]);
+        assert_eq!(dense(&[1, 0]).used(), [0, 2, 4]);
+        assert_eq!(dense(&[0]).restricted(&[0, 4]).unwrap(), [0.5, 3e-290]);
+        assert_eq!(dense(&[]).used(), [0_usize; 0]);
+    }
+}

@@ -185,3 +185,296 @@ struct Outputs<'a, T> {
     unaccelerated: &'a mut [T],
     errors: &'a mut [T],
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::draws::Draws;
+    use crate::transport::engine::GROUP;
+    use crate::transport::log_domain::Exponents;
+    use crate::transport::problem::FORBIDDEN;
+    use crate::transport::product::Packed;
+    use crate::transport::scaling::Kernel;
+
+    /// One lane of a step, in double precision.
+    struct Lane {
+        a: Vec<f64>,
+        b: Vec<f64>,
+        f: Vec<f64>,
+    }
+
+    /// What a step finds: residual, the next potential, error, and the potential of the target.
+    struct Found {
+        residual: Vec<f64>,
+        next: Vec<f64>,
+        error: f64,
+        g: Vec<f64>,
+    }
+
+    /// `log sum exp`; minus infinity of nothing.
+    fn log_sum(terms: impl Iterator<Item = f64> + Clone) -> f64 {
+        let largest = terms.clone().fold(f64::NEG_INFINITY, f64::max);
+        let sum: f64 = terms.map(|term| (term - largest).exp()).sum();
+        if largest > -1e299 { largest + sum.ln() } else { f64::NEG_INFINITY }
+    }
+
+    /// Logarithms of the sums over the bins of the other side; `cost(i, j)` of bins of both.
+    fn log_sums(n: usize, other: &[f64], cost: impl Fn(usize, usize) -> f64) -> Vec<f64> {
+        (0..n).map(|i| log_sum(other.iter().enumerate().map(|(j, g)| g - cost(i, j)))).collect()
+    }
+
+    /// The factor with which `sum_i min(mass_i, exp(open + sums_i))` is 1, by bisection; infinity
+    /// where all has to move.
+    fn open(mass: &[f64], sums: &[f64]) -> f64 {
+        if mass.iter().sum::<f64>() <= 1.0 + 1e-6 {
+            return f64::INFINITY;
+        }
+        let (mut low, mut high) = (-2000.0, 2000.0);
+        for _ in 0..200 {
+            let middle = 0.5 * (low + high);
+            let moved: f64 = mass.iter().zip(sums).map(|(a, s)| a.min((middle + s).exp())).sum();
+            if moved < 1.0 { low = middle } else { high = middle }
+        }
+        low
+    }
+
+    fn expected(
+        Lane { a, b, f }: &Lane,
+        hold: Hold,
+        pairing: Pairing,
+        cost: impl Fn(usize, usize) -> f64,
+    ) -> Found {
+        let masked = |x: &[f64], mass: &[f64]| -> Vec<f64> {
+            let pairs = x.iter().zip(mass);
+            pairs.map(|(&x, &m)| if m > 0.0 { x } else { f64::NEG_INFINITY }).collect()
+        };
+        let own = masked(f, a);
+        let log = |x: &[f64]| -> Vec<f64> { x.iter().map(|x| x.ln()).collect() };
+        let (log_a, log_b) = (log(a), log(b));
+        let of_target = log_sums(b.len(), &own, |j, i| cost(i, j));
+        let exponent = |w: f64| if w.is_finite() { w / (1.0 + w) } else { 1.0 };
+        let g: Vec<f64> = match (pairing, hold) {
+            (Pairing::Equal, _) => own.clone(),
+            (_, Hold::Penalties([_, w])) => {
+                let of_bin = |(log, s): (&f64, &f64)| match s {
+                    &f64::NEG_INFINITY => *log,
+                    s => log - exponent(w) * s,
+                };
+                log_b.iter().zip(&of_target).map(of_bin).collect()
+            }
+            (_, Hold::Mass) => {
+                let open = open(b, &of_target);
+                log_b.iter().zip(&of_target).map(|(log, s)| (log - s).min(open)).collect()
+            }
+        };
+        let g = masked(&g, b);
+        let of_source = log_sums(a.len(), &g, &cost);
+        let moved: Vec<f64> = own.iter().zip(&of_source).map(|(f, s)| (f + s).exp()).collect();
+        let (wished, next): (Vec<f64>, Vec<f64>) = match hold {
+            Hold::Penalties([v, w]) => {
+                let wish = |mass: &[f64], potential: &[f64], sums: &[f64], w: f64| -> Vec<f64> {
+                    let bins = mass.iter().zip(potential).zip(sums);
+                    bins.map(|((&m, p), s)| match (m > 0.0, *s > f64::NEG_INFINITY) {
+                        (true, true) => m * (-(p - m.ln()) / w).exp(),
+                        _ => 0.0,
+                    })
+                    .collect()
+                };
+                let wished = wish(a, f, &of_source, v);
+                let totals = [&wished, &wish(b, &g, &of_target, w)].map(|w| w.iter().sum::<f64>());
+                let both = 1.0 / v + 1.0 / w;
+                let shift = if pairing == Pairing::Equal || both == 0.0 {
+                    0.0
+                } else {
+                    (totals[0].ln() - totals[1].ln()) / both
+                };
+                let next = log_a.iter().zip(&of_source).map(|(log, s)| match s {
+                    &f64::NEG_INFINITY => *log,
+                    s => log + exponent(v) * (shift - s),
+                });
+                (wished, next.collect())
+            }
+            Hold::Mass => {
+                let open = open(a, &of_source);
+                let next: Vec<f64> =
+                    log_a.iter().zip(&of_source).map(|(log, s)| (log - s).min(open)).collect();
+                (next.iter().zip(&of_source).map(|(f, s)| (f + s).exp()).collect(), next)
+            }
+        };
+        let errors = moved.iter().zip(&wished).map(|(moved, wished)| (moved - wished).abs());
+        let step = |i: usize| {
+            let change = next[i] - f[i];
+            change * if hold == Hold::Mass { 1.0 } else { pairing.relaxation() }
+        };
+        let residual: Vec<f64> =
+            (0..a.len()).map(|i| if a[i] > 0.0 { step(i) } else { 0.0 }).collect();
+        Found {
+            next: f.iter().zip(&residual).map(|(f, r)| f + r).collect(),
+            residual,
+            error: errors.sum(),
+            g,
+        }
+    }
+
+    /// A step of random lanes is what it should be, in all that it leaves.
+    fn check<T: Elementary, K: LogKernel<T>>(
+        kernel: &K,
+        cost: impl Fn(usize, usize) -> f64,
+        (hold, pairing): (Hold, Pairing),
+        seed: u64,
+        tol: f64,
+    ) {
+        const UNTOUCHED: f64 = 7.0;
+        let mut draws = Draws(seed);
+        let (stride, width) = (stride::<T>(), GROUP);
+        let (n, m) = kernel.shape();
+        let mut histogram = |n: usize, mass: f64| -> Vec<f64> {
+            let some = |draw: f64, k: usize| if draw < 0.3 && k > 0 { 0.0 } else { draw };
+            let values: Vec<f64> = (0..n).map(|k| some(draws.unit() + 1e-3, k)).collect();
+            let sum: f64 = values.iter().sum();
+            values.iter().map(|v| v * mass / sum).collect()
+        };
+        // Of a partial plan every third side moves all it has, and some have much more.
+        let masses = |lane: usize, side: usize| match hold {
+            Hold::Mass => [1.0, 1.3, 40.0][(lane + side) % 3],
+            Hold::Penalties(_) => [0.7, 1.3, 5.0][(lane + side) % 3],
+        };
+        let mut lanes: Vec<Lane> = (0..width)
+            .map(|lane| {
+                let a = histogram(n, masses(lane, 0));
+                let b = if pairing == Pairing::Equal {
+                    a.clone()
+                } else {
+                    histogram(m, masses(lane, 1 + lane / 3))
+                };
+                Lane { a, b, f: Vec::new() }
+            })
+            .collect();
+        for lane in &mut lanes {
+            lane.f = lane.a.iter().map(|_| 6.0 * draws.unit() - 3.0).collect();
+        }
+        let packed = |column: &dyn Fn(&Lane) -> &Vec<f64>, n: usize| {
+            let mut out = AlignedVec::<T>::zeros(n * stride).unwrap();
+            for (lane, values) in lanes.iter().map(column).enumerate() {
+                for (row, &value) in values.iter().enumerate() {
+                    out[row * stride + lane] = T::from_f64(value);
+                }
+            }
+            out
+        };
+        let (source, target) = (packed(&|l| &l.a, n), packed(&|l| &l.b, m));
+        let potential = packed(&|l| &l.f, n);
+        let mut residual = vec![T::from_f64(UNTOUCHED); n * stride];
+        let mut unaccelerated = residual.clone();
+        let mut errors = vec![T::default(); stride];
+        let mut domain = Relaxed::new(kernel, hold, pairing).unwrap();
+        domain.step(Step {
+            source: &source,
+            target: &target,
+            potential: &potential,
+            residual: &mut residual,
+            unaccelerated: &mut unaccelerated,
+            errors: &mut errors,
+            stride,
+            width,
+        });
+        let kept = [2, 0, width - 1];
+        kept.iter().enumerate().for_each(|(slot, &lane)| domain.keep(lane, slot));
+        let results = domain.results(kept.len());
+        let close = |found: f64, expected: f64, what: &str| {
+            let is_close = (found - expected).abs() <= tol * (1.0 + expected.abs());
+            assert!(is_close || found == expected, "{what}: {found} {expected} {hold:?} {seed}");
+        };
+        for (at, lane) in lanes.iter().enumerate() {
+            let want = expected(lane, hold, pairing, &cost);
+            for (i, (r, next)) in want.residual.iter().zip(&want.next).enumerate() {
+                close(residual[i * stride + at].to_f64(), *r, "residual");
+                let next = if lane.a[i] > 0.0 { *next } else { 0.0 };
+                close(unaccelerated[i * stride + at].to_f64(), next, "next");
+            }
+            close(errors[at].to_f64(), want.error, "error");
+            if let Some(slot) = kept.iter().position(|&lane| lane == at) {
+                let (transport, [f, g]) = &results[slot];
+                assert!(transport.is_nan());
+                for ((&f, &want), &a) in f.iter().zip(&lane.f).zip(&lane.a) {
+                    close(f, if a > 0.0 { want } else { f64::NEG_INFINITY }, "f");
+                }
+                g.iter().zip(&want.g).for_each(|(&g, &want)| close(g, want, "g"));
+            }
+        }
+        for row in residual.chunks_exact(stride).chain(unaccelerated.chunks_exact(stride)) {
+            assert!(row[width..].iter().all(|x| x.to_f64() == UNTOUCHED));
+        }
+    }
+
+    const HOLDS: [Hold; 6] = [
+        Hold::Penalties([2.0, 2.0]),
+        Hold::Penalties([0.3, 40.0]),
+        Hold::Penalties([f64::INFINITY, 1.5]),
+        Hold::Penalties([0.7, f64::INFINITY]),
+        Hold::Penalties([f64::INFINITY; 2]),
+        Hold::Mass,
+    ];
+
+    #[test]
+    fn a_step_is_the_best_of_either_side_in_every_domain() {
+        for (k, &hold) in HOLDS.iter().enumerate() {
+            for (n, m) in [(1, 1), (5, 3), (4, 9)] {
+                let seed = (100 * k + 10 * n + m) as u64;
+                let cost = |i: usize, j: usize| ((3 * i + 7 * j) % 11) as f64 / 2.0;
+                let different = (hold, Pairing::Different);
+                let exponents = Exponents::new(n, m, cost).unwrap();
+                check::<f64, _>(&exponents, cost, different, seed, 1e-11);
+                check::<f64, _>(&kernel::<f64>(n, m, cost), cost, different, seed, 1e-11);
+                check::<f32, _>(&kernel::<f32>(n, m, cost), cost, different, seed, 3e-5);
+                // Equal histograms under a symmetric distance.
+                let cost = |i: usize, j: usize| i.abs_diff(j) as f64;
+                let equal = (hold, Pairing::Equal);
+                if hold != Hold::Mass {
+                    let exponents = Exponents::new(n, n, cost).unwrap();
+                    check::<f64, _>(&exponents, cost, equal, seed, 1e-11);
+                    check::<f32, _>(&kernel::<f32>(n, n, cost), cost, equal, seed, 3e-5);
+                }
+            }
+        }
+    }
+
+    /// The last bin of either side has no cell that is allowed, and asks for nothing.
+    #[test]
+    fn bins_that_nothing_reaches_ask_for_nothing() {
+        let (n, m) = (4, 3);
+        let cost = |i: usize, j: usize| match i + 1 == n || j + 1 == m {
+            true => FORBIDDEN,
+            false => i.abs_diff(j) as f64,
+        };
+        let exponents = Exponents::new(n, m, cost).unwrap();
+        for (k, &hold) in HOLDS.iter().enumerate().filter(|(_, hold)| **hold != Hold::Mass) {
+            check::<f64, _>(&exponents, cost, (hold, Pairing::Different), 900 + k as u64, 1e-11);
+        }
+    }
+
+    /// The logarithm of a sum is told, or that it is too small for the kernel.
+    #[test]
+    fn sums_that_the_kernel_loses_are_not_numbers() {
+        fn log_sum_of_one<T: Elementary>(cost: f64) -> f64 {
+            let kernel = kernel::<T>(1, 1, |_, _| cost);
+            let zeros = |n| AlignedVec::zeros(n * stride::<T>()).unwrap();
+            let largest = vec![T::default(); stride::<T>()];
+            let mut work = Work { sums: zeros(padded(1)), weights: zeros(1), largest };
+            kernel.log_sums(Side::Source, &zeros(1), &mut work, stride::<T>(), GROUP);
+            work.sums[GROUP - 1].to_f64()
+        }
+        assert!((log_sum_of_one::<f32>(40.0) + 40.0).abs() <= 1e-5);
+        assert!((log_sum_of_one::<f64>(320.0) + 320.0).abs() <= 1e-12);
+        assert!(log_sum_of_one::<f32>(42.0).is_nan() && log_sum_of_one::<f64>(323.0).is_nan());
+    }
+
+    fn kernel<T: Elementary>(n: usize, m: usize, cost: impl Fn(usize, usize) -> f64) -> Kernel<T> {
+        Kernel {
+            forward: Packed::new(n, m, |i, j| (-cost(i, j)).exp()).unwrap(),
+            backward: Packed::new(m, n, |j, i| (-cost(i, j)).exp()).unwrap(),
+            cost: None,
+            largest_potential: 80.0,
+        }
+    }
+}
