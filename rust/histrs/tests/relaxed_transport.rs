@@ -342,6 +342,38 @@ fn many_rows_have_the_distances_of_one() {
     }
 }
 
+/// Of the same shape, with and without the same mass, from and to places that are equally far or not.
+#[test]
+fn plans_between_histograms_of_one_shape_are_optimal() {
+    let x = of_any_mass(3, 6, 11);
+    let y = ndarray::concatenate![ndarray::Axis(0), x, 2.5 * &x];
+    let even = Array2::from_shape_fn((6, 6), |(i, j)| i.abs_diff(j) as f64 / 5.0);
+    let mut uneven = even.clone();
+    uneven[[1, 4]] = 0.1;
+    for m in [&even, &uneven] {
+        for penalties in [[0.6, 0.6], [0.6, 0.2]] {
+            check_penalties(&x, &y, m, 0.05, penalties);
+        }
+    }
+}
+
+/// What single precision cannot end is ended in double.
+#[test]
+fn distances_of_single_precision_are_as_exact_as_was_asked() {
+    let (x, y, m) = (of_any_mass(12, 300, 1), of_any_mass(12, 200, 2), ground(300, 200, 3));
+    for relaxation in [
+        Relaxation::Penalties([20.0, 30.0]),
+        Relaxation::Penalties([0.1, f64::INFINITY]),
+        Relaxation::Mass(Some(0.1)),
+        Relaxation::Mass(None),
+    ] {
+        let options = RelaxedSinkhorn::new(0.026, relaxation).with_tol(1e-5);
+        let found = solve::<f32>(exec(), &x, Some(&y), &m, &options).unwrap();
+        let worst = found.errors.iter().copied().fold(0.0, f64::max);
+        assert!(worst <= 1e-5, "{relaxation:?}: {worst:e}");
+    }
+}
+
 #[test]
 fn histograms_without_mass_lose_what_the_other_has() {
     let x = array![[0.0, 0.0, 0.0], [0.5, 0.25, 0.0]];
@@ -420,6 +452,13 @@ fn what_cannot_be_asked_is_refused() {
     let error = error(Relaxation::Mass(Some(expected)), 0.1);
     let Error::TooLittle { name: "X", row: 1, mass, .. } = error else { panic!("{error}") };
     assert!((mass - 0.75).abs() < 1e-12);
+    let empty = array![[1.0, 0.5], [0.0, 0.0]];
+    for (x, y, side) in [(&x, &empty, "Y"), (&empty, &x, "X")] {
+        let options = RelaxedSinkhorn::new(0.1, Relaxation::Mass(Some(0.5)));
+        let error = solve::<f64>(exec(), x, Some(y), &m, &options).unwrap_err();
+        let Error::TooLittle { name, row: 1, mass: 0.0, .. } = error else { panic!("{error}") };
+        assert_eq!(name, side);
+    }
     let enough = RelaxedSinkhorn::new(0.1, Relaxation::Mass(Some(0.75)));
     assert!(solve::<f64>(exec(), &x, None, &m, &enough).is_ok());
     for tol in [0.0, -1.0, f64::NAN] {

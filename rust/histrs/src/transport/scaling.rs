@@ -278,3 +278,134 @@ fn exponential_of_row<T: Elementary>(
         *magnitude = if size > *magnitude { size } else { *magnitude };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::transport::draws::Draws;
+
+    const WIDTH: usize = GROUP;
+    const LARGEST: f64 = 5.0;
+
+    /// Histograms and potentials of some lanes, a row per bin.
+    struct Lanes {
+        a: Vec<[f64; WIDTH]>,
+        b: Vec<[f64; WIDTH]>,
+        f: Vec<[f64; WIDTH]>,
+    }
+
+    /// A third of the bins are empty, and a potential of the third lane is too large; one of the
+    /// fourth would be, but for its bin, which is empty.
+    fn lanes(n: usize, m: usize, pairing: Pairing, seed: u64) -> Lanes {
+        let mut draws = Draws(seed);
+        let mut rows = |n: usize| -> Vec<[f64; WIDTH]> {
+            (0..n).map(|_| std::array::from_fn(|_| draws.unit())).collect()
+        };
+        let mut f = rows(n);
+        f.iter_mut().flatten().for_each(|f| *f = 8.0 * *f - 4.0);
+        let [mut a, b] = [n, m].map(|n| {
+            let mut mass = rows(n);
+            mass[1..].iter_mut().flatten().for_each(|x| *x = if *x < 0.3 { 0.0 } else { *x });
+            mass
+        });
+        f[0][2] = -LARGEST - 0.1;
+        if n > 1 {
+            (a[n - 1][3], f[n - 1][3]) = (0.0, LARGEST + 0.1);
+        }
+        let b = if pairing == Pairing::Equal { a.clone() } else { b };
+        Lanes { a, b, f }
+    }
+
+    fn check<T: Elementary>(
+        (n, m): (usize, usize),
+        pairing: Pairing,
+        cost: impl Fn(usize, usize) -> f64,
+        tol: f64,
+    ) {
+        const UNTOUCHED: f64 = 7.0;
+        let Lanes { a, b, f } = lanes(n, m, pairing, (n * 100 + m) as u64);
+        let gibbs = |i: usize, j: usize| (-cost(i, j)).exp();
+        let weighted =
+            |i: usize, j: usize| if gibbs(i, j) > 0.0 { gibbs(i, j) * cost(i, j) } else { 0.0 };
+        let kernel = Kernel::<T> {
+            forward: Packed::new(n, m, gibbs).unwrap(),
+            backward: Packed::new(m, n, |j, i| gibbs(i, j)).unwrap(),
+            cost: Some(Packed::new(n, m, weighted).unwrap()),
+            largest_potential: LARGEST,
+        };
+        let stride = stride::<T>();
+        let packed = |rows: &[[f64; WIDTH]]| {
+            let mut out = AlignedVec::<T>::zeros(rows.len() * stride).unwrap();
+            for (out, row) in out.chunks_exact_mut(stride).zip(rows) {
+                out.iter_mut().zip(row).for_each(|(out, &x)| *out = T::from_f64(x));
+            }
+            out
+        };
+        let mut residual = vec![T::from_f64(UNTOUCHED); n * stride];
+        let mut unaccelerated = residual.clone();
+        let mut errors = vec![T::default(); stride];
+        let mut domain = Scaling::new(&kernel, pairing).unwrap();
+        domain.step(Step {
+            source: &packed(&a),
+            target: &packed(&b),
+            potential: &packed(&f),
+            residual: &mut residual,
+            unaccelerated: &mut unaccelerated,
+            errors: &mut errors,
+            stride,
+            width: WIDTH,
+        });
+        (0..WIDTH).for_each(|lane| domain.keep(lane, WIDTH - 1 - lane));
+        let results = domain.results(WIDTH);
+        let close = |found: f64, expected: f64| {
+            let is_close =
+                expected.is_finite() && (found - expected).abs() <= tol * (1.0 + expected.abs());
+            assert!(is_close || found == expected, "{found} {expected}");
+        };
+        for lane in 0..WIDTH {
+            let scaling = |mass: f64, scaling: f64| if mass > 0.0 { scaling } else { 0.0 };
+            let u: Vec<f64> = (0..n).map(|i| scaling(a[i][lane], f[i][lane].exp())).collect();
+            let reached = |j: usize| (0..n).map(|i| u[i] * gibbs(i, j)).sum::<f64>();
+            let v: Vec<f64> = (0..m)
+                .map(|j| match pairing {
+                    Pairing::Equal => u[j],
+                    Pairing::Different => scaling(b[j][lane], b[j][lane] / reached(j)),
+                })
+                .collect();
+            let mut error = 0.0;
+            for i in 0..n {
+                let mass: f64 = u[i] * (0..m).map(|j| gibbs(i, j) * v[j]).sum::<f64>();
+                error += (mass - a[i][lane]).abs();
+                let step = pairing.relaxation() * (a[i][lane] / mass).ln();
+                let step = if a[i][lane] > 0.0 { step } else { 0.0 };
+                close(residual[i * stride + lane].to_f64(), step);
+                close(unaccelerated[i * stride + lane].to_f64(), f[i][lane] + step);
+            }
+            if lane == 2 {
+                assert!(errors[lane].to_f64().is_nan());
+            } else {
+                close(errors[lane].to_f64(), error);
+            }
+            let (transport, potentials) = &results[WIDTH - 1 - lane];
+            let cells = (0..n).flat_map(|i| (0..m).map(move |j| (i, j)));
+            close(*transport, cells.map(|(i, j)| u[i] * weighted(i, j) * v[j]).sum());
+            potentials[0].iter().zip(&u).for_each(|(&f, u)| close(f, u.ln()));
+            potentials[1].iter().zip(&v).for_each(|(&g, v)| close(g, v.ln()));
+        }
+        for row in residual.chunks_exact(stride).chain(unaccelerated.chunks_exact(stride)) {
+            assert!(row[WIDTH..].iter().all(|x| x.to_f64() == UNTOUCHED));
+        }
+    }
+
+    #[test]
+    fn a_step_scales_either_side_to_its_marginal() {
+        for (n, m) in [(1, 1), (3, 5), (7, 2), (6, 13)] {
+            let cost = |i: usize, j: usize| ((5 * i + 3 * j) % 7) as f64 / 3.0;
+            check::<f64>((n, m), Pairing::Different, cost, 1e-12);
+            check::<f32>((n, m), Pairing::Different, cost, 2e-5);
+            let symmetric = |i: usize, j: usize| i.abs_diff(j) as f64 / 2.0;
+            check::<f64>((n, n), Pairing::Equal, symmetric, 1e-12);
+            check::<f32>((n, n), Pairing::Equal, symmetric, 2e-5);
+        }
+    }
+}
