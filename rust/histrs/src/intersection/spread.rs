@@ -70,14 +70,11 @@ fn value_of_rank(values: &[f64], counts: &[usize], rank: usize) -> f64 {
     0.0
 }
 
-/// Standard deviation of the values, clipped; at the scale of the largest, so that squares of no
-/// value leave the range.
+/// Standard deviation of the values, clipped; at the scale of the largest, which is above zero, so
+/// that squares of no value leave the range.
 fn deviation(values: &[f64], counts: &[usize], low: f64, high: f64) -> f64 {
     let n = counts.iter().sum::<usize>() as f64;
     let largest = values.last().copied().unwrap_or(0.0).min(high);
-    if largest <= 0.0 {
-        return 0.0;
-    }
     let terms =
         || values.iter().zip(counts).map(|(v, &c)| (v.clamp(low, high) / largest, c as f64));
     let mean = terms().map(|(v, c)| c * v).sum::<f64>() / n;

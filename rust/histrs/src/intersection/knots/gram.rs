@@ -62,9 +62,6 @@ fn pair_gram(
     row_weights: Option<&[f64]>,
 ) -> Result<Array2<f64>> {
     let (n_a, n_b) = (a.knots.len(), b.knots.len());
-    if n_a == 0 || n_b == 0 {
-        return memory::zeros((n_a, n_b));
-    }
     // Moments 1, s, t and s t of the rows in each pair of cells give all four hat products.
     let mut moments = memory::filled([0.0_f64; 4], n_a * n_b)?;
     let mut add = |row: usize, cell: u8, weight: f32, other: u8, other_weight: f32| {
