@@ -238,82 +238,110 @@ mod tests {
         low
     }
 
+    /// The potential that is best under a penalty of weight `w`, with a constant that is moved.
+    fn best(mass: &[f64], sums: &[f64], w: f64, shift: f64) -> Vec<f64> {
+        let exponent = if w.is_finite() { w / (1.0 + w) } else { 1.0 };
+        let bin = |(mass, sum): (&f64, &f64)| match *sum {
+            f64::NEG_INFINITY => mass.ln(),
+            sum => mass.ln() + exponent * (shift - sum),
+        };
+        mass.iter().zip(sums).map(bin).collect()
+    }
+
+    /// What a side of a penalty of weight `w` would hold at its potential.
+    fn wishes(mass: &[f64], potential: &[f64], sums: &[f64], w: f64) -> Vec<f64> {
+        let bins = mass.iter().zip(potential).zip(sums);
+        let wish = |((&mass, potential), &sum): ((&f64, &f64), &f64)| {
+            let asks = mass > 0.0 && sum > f64::NEG_INFINITY;
+            if asks { mass * (-(potential - mass.ln()) / w).exp() } else { 0.0 }
+        };
+        bins.map(wish).collect()
+    }
+
+    /// The potential that is best where no bin is exceeded and 1 is moved.
+    fn filled(mass: &[f64], sums: &[f64]) -> Vec<f64> {
+        let open = open(mass, sums);
+        mass.iter().zip(sums).map(|(mass, sum)| (mass.ln() - sum).min(open)).collect()
+    }
+
+    /// Minus infinity where there is no mass.
+    fn masked(potential: &[f64], mass: &[f64]) -> Vec<f64> {
+        let bins = potential.iter().zip(mass);
+        bins.map(|(&x, &mass)| if mass > 0.0 { x } else { f64::NEG_INFINITY }).collect()
+    }
+
     fn expected(
         Lane { a, b, f }: &Lane,
         hold: Hold,
         pairing: Pairing,
         cost: impl Fn(usize, usize) -> f64,
     ) -> Found {
-        let masked = |x: &[f64], mass: &[f64]| -> Vec<f64> {
-            let pairs = x.iter().zip(mass);
-            pairs.map(|(&x, &m)| if m > 0.0 { x } else { f64::NEG_INFINITY }).collect()
-        };
         let own = masked(f, a);
-        let log = |x: &[f64]| -> Vec<f64> { x.iter().map(|x| x.ln()).collect() };
-        let (log_a, log_b) = (log(a), log(b));
         let of_target = log_sums(b.len(), &own, |j, i| cost(i, j));
-        let exponent = |w: f64| if w.is_finite() { w / (1.0 + w) } else { 1.0 };
-        let g: Vec<f64> = match (pairing, hold) {
-            (Pairing::Equal, _) => own.clone(),
-            (_, Hold::Penalties([_, w])) => {
-                let of_bin = |(log, s): (&f64, &f64)| match s {
-                    &f64::NEG_INFINITY => *log,
-                    s => log - exponent(w) * s,
-                };
-                log_b.iter().zip(&of_target).map(of_bin).collect()
-            }
-            (_, Hold::Mass) => {
-                let open = open(b, &of_target);
-                log_b.iter().zip(&of_target).map(|(log, s)| (log - s).min(open)).collect()
-            }
+        let g = match hold {
+            _ if pairing == Pairing::Equal => own.clone(),
+            Hold::Penalties([_, w]) => best(b, &of_target, w, 0.0),
+            Hold::Mass => filled(b, &of_target),
         };
         let g = masked(&g, b);
         let of_source = log_sums(a.len(), &g, &cost);
-        let moved: Vec<f64> = own.iter().zip(&of_source).map(|(f, s)| (f + s).exp()).collect();
-        let (wished, next): (Vec<f64>, Vec<f64>) = match hold {
+        let moved = |f: &[f64]| -> Vec<f64> {
+            f.iter().zip(&of_source).map(|(f, sum)| (f + sum).exp()).collect()
+        };
+        let (wished, next) = match hold {
             Hold::Penalties([v, w]) => {
-                let wish = |mass: &[f64], potential: &[f64], sums: &[f64], w: f64| -> Vec<f64> {
-                    let bins = mass.iter().zip(potential).zip(sums);
-                    bins.map(|((&m, p), s)| match (m > 0.0, *s > f64::NEG_INFINITY) {
-                        (true, true) => m * (-(p - m.ln()) / w).exp(),
-                        _ => 0.0,
-                    })
-                    .collect()
-                };
-                let wished = wish(a, f, &of_source, v);
-                let totals = [&wished, &wish(b, &g, &of_target, w)].map(|w| w.iter().sum::<f64>());
+                let wished = wishes(a, f, &of_source, v);
+                let totals = [&wished, &wishes(b, &g, &of_target, w)];
+                let [own, other] = totals.map(|wishes| wishes.iter().sum::<f64>().ln());
                 let both = 1.0 / v + 1.0 / w;
-                let shift = if pairing == Pairing::Equal || both == 0.0 {
-                    0.0
-                } else {
-                    (totals[0].ln() - totals[1].ln()) / both
-                };
-                let next = log_a.iter().zip(&of_source).map(|(log, s)| match s {
-                    &f64::NEG_INFINITY => *log,
-                    s => log + exponent(v) * (shift - s),
-                });
-                (wished, next.collect())
+                let moves = pairing == Pairing::Different && both > 0.0;
+                let shift = if moves { (own - other) / both } else { 0.0 };
+                (wished, best(a, &of_source, v, shift))
             }
             Hold::Mass => {
-                let open = open(a, &of_source);
-                let next: Vec<f64> =
-                    log_a.iter().zip(&of_source).map(|(log, s)| (log - s).min(open)).collect();
-                (next.iter().zip(&of_source).map(|(f, s)| (f + s).exp()).collect(), next)
+                let next = filled(a, &of_source);
+                (moved(&next), next)
             }
         };
-        let errors = moved.iter().zip(&wished).map(|(moved, wished)| (moved - wished).abs());
-        let step = |i: usize| {
-            let change = next[i] - f[i];
-            change * if hold == Hold::Mass { 1.0 } else { pairing.relaxation() }
+        let step = |((next, f), &mass): ((&f64, &f64), &f64)| match hold {
+            _ if mass == 0.0 => 0.0,
+            Hold::Penalties(_) => pairing.relaxation() * (next - f),
+            Hold::Mass => next - f,
         };
-        let residual: Vec<f64> =
-            (0..a.len()).map(|i| if a[i] > 0.0 { step(i) } else { 0.0 }).collect();
+        let residual: Vec<f64> = next.iter().zip(f).zip(a).map(step).collect();
         Found {
             next: f.iter().zip(&residual).map(|(f, r)| f + r).collect(),
             residual,
-            error: errors.sum(),
+            error: moved(&own).iter().zip(&wished).map(|(moved, wish)| (moved - wish).abs()).sum(),
             g,
         }
+    }
+
+    /// Lanes of random histograms, some bins empty, and potentials.
+    fn random_lanes((n, m): (usize, usize), hold: Hold, pairing: Pairing, seed: u64) -> Vec<Lane> {
+        let mut draws = Draws(seed);
+        let mut histogram = |n: usize, mass: f64| -> Vec<f64> {
+            let some = |draw: f64, k: usize| if draw < 0.3 && k > 0 { 0.0 } else { draw };
+            let values: Vec<f64> = (0..n).map(|k| some(draws.unit() + 1e-3, k)).collect();
+            let sum: f64 = values.iter().sum();
+            values.iter().map(|v| v * mass / sum).collect()
+        };
+        // Of a partial plan every third side moves all it has, and some have much more.
+        let masses = |k: usize| match hold {
+            Hold::Mass => [1.0, 1.3, 40.0][k % 3],
+            Hold::Penalties(_) => [0.7, 1.3, 5.0][k % 3],
+        };
+        let mut lanes = Vec::new();
+        for lane in 0..GROUP {
+            let a = histogram(n, masses(lane));
+            let other = histogram(m, masses(lane + 1 + lane / 3));
+            let b = if pairing == Pairing::Equal { a.clone() } else { other };
+            lanes.push(Lane { a, b, f: Vec::new() });
+        }
+        for lane in &mut lanes {
+            lane.f = lane.a.iter().map(|_| 6.0 * draws.unit() - 3.0).collect();
+        }
+        lanes
     }
 
     /// A step of random lanes is what it should be, in all that it leaves.
@@ -325,34 +353,9 @@ mod tests {
         tol: f64,
     ) {
         const UNTOUCHED: f64 = 7.0;
-        let mut draws = Draws(seed);
         let (stride, width) = (stride::<T>(), GROUP);
         let (n, m) = kernel.shape();
-        let mut histogram = |n: usize, mass: f64| -> Vec<f64> {
-            let some = |draw: f64, k: usize| if draw < 0.3 && k > 0 { 0.0 } else { draw };
-            let values: Vec<f64> = (0..n).map(|k| some(draws.unit() + 1e-3, k)).collect();
-            let sum: f64 = values.iter().sum();
-            values.iter().map(|v| v * mass / sum).collect()
-        };
-        // Of a partial plan every third side moves all it has, and some have much more.
-        let masses = |lane: usize, side: usize| match hold {
-            Hold::Mass => [1.0, 1.3, 40.0][(lane + side) % 3],
-            Hold::Penalties(_) => [0.7, 1.3, 5.0][(lane + side) % 3],
-        };
-        let mut lanes: Vec<Lane> = (0..width)
-            .map(|lane| {
-                let a = histogram(n, masses(lane, 0));
-                let b = if pairing == Pairing::Equal {
-                    a.clone()
-                } else {
-                    histogram(m, masses(lane, 1 + lane / 3))
-                };
-                Lane { a, b, f: Vec::new() }
-            })
-            .collect();
-        for lane in &mut lanes {
-            lane.f = lane.a.iter().map(|_| 6.0 * draws.unit() - 3.0).collect();
-        }
+        let lanes = random_lanes((n, m), hold, pairing, seed);
         let packed = |column: &dyn Fn(&Lane) -> &Vec<f64>, n: usize| {
             let mut out = AlignedVec::<T>::zeros(n * stride).unwrap();
             for (lane, values) in lanes.iter().map(column).enumerate() {
