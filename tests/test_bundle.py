@@ -19,6 +19,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from histrs import _histrs
 from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap, SparseKernelMap
@@ -778,6 +779,25 @@ def test_columns_of_different_units_need_few_passes(loss):
     assert time.perf_counter() - start < 20
     assert model.n_iter_ < 200
     assert model.dual_gap_ <= 1e-3 * model.objective_
+
+
+def test_small_systems_are_solved_by_one_thread_of_blas(rng, monkeypatch):
+    found = []
+
+    def counted(*arguments, **options):
+        found.extend(
+            each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"
+        )
+        return factor(*arguments, **options)
+
+    factor = interior_point.cho_factor
+    monkeypatch.setattr(interior_point, "cho_factor", counted)
+    A = rng.standard_normal((30, 20))
+    with threadpool_limits(limits=2, user_api="blas"):
+        before = threadpool_info()
+        simplex_maximum(A @ A.T, rng.standard_normal(30), 1e-9)
+        assert threadpool_info() == before
+    assert set(found) == {1}
 
 
 @given(n=st.integers(1, 40), rank=st.integers(0, 40), scale=st.sampled_from([1e-3, 1.0, 1e9]))

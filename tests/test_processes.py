@@ -259,6 +259,19 @@ def test_limits_of_blas_that_overlap_restore_what_was_before():
     assert blas_threads() == before
 
 
+@pytest.mark.parametrize("limit", [1, 2])
+def test_limits_of_the_caller_are_read_each_time(limit):
+    with blas_threads_at_most(3):
+        pass
+    with threadpool_limits(limits=limit, user_api="blas"):
+        own = blas_threads()
+        with blas_threads_at_most(2):
+            assert blas_threads() == own
+        with blas_threads_at_most(1):
+            assert set(blas_threads()) == {1}
+        assert blas_threads() == own
+
+
 def test_fits_at_once_leave_the_threads_of_blas_alone(rng):
     X = rng.random((300, 8))
     before = blas_threads()

@@ -89,13 +89,14 @@ class _BlasLimits:
         self._lock = threading.Lock()
         self._limits: list[int] = []
         self._before: list[tuple[Any, int]] = []
+        self._libraries: list[Any] = []
+        self._n_modules = 0
 
     @contextmanager
     def at_most(self, limit: int) -> Iterator[None]:
         with self._lock:
             if not self._limits:
-                libraries = ThreadpoolController().select(user_api="blas").lib_controllers
-                self._before = [(library, library.num_threads) for library in libraries]
+                self._before = [(library, library.num_threads) for library in self._loaded()]
             self._limits.append(limit)
             self._apply()
         try:
@@ -104,6 +105,13 @@ class _BlasLimits:
             with self._lock:
                 self._limits.remove(limit)
                 self._apply()
+
+    def _loaded(self) -> list[Any]:
+        """Return the BLAS libraries: they come with modules, and to look for them takes a while."""
+        if self._n_modules != len(sys.modules):
+            self._n_modules = len(sys.modules)
+            self._libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+        return self._libraries
 
     def _apply(self) -> None:
         for library, before in self._before:

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
+from histrs._threads import blas_threads_at_most
+
 Array = NDArray[np.float64]
 
 _MAX_ITER = 60
@@ -15,6 +17,8 @@ _MAX_ITER = 60
 _TO_BOUNDARY = 0.995
 
 
+# Its factorisations end before other threads of BLAS have woken, which then wait in a loop.
+@blas_threads_at_most(1)
 def simplex_maximum(gram: Array, b: Array, tol: float) -> Array:
     r"""Return the maximum of :math:`b^T \alpha - \alpha^T H \alpha / 2` on the simplex.
 
