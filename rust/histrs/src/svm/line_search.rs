@@ -267,6 +267,14 @@ mod tests {
             let found = search(&[1.0], |_, points| Ok(points.mapv(parabola))).unwrap()[0];
             assert!(found.value < 1e-12, "{scale} {found:?}");
         }
+        // So steep beyond its minimum that neither parabola nor tangents come near to it.
+        let scale = 0.004;
+        let steep = |t: f64| LineLoss {
+            loss: 1.0 - t + scale / 30.0 * (t / scale).powi(30),
+            slope: (t / scale).powi(29) - 1.0,
+        };
+        let found = search(&[1.0], |_, points| Ok(points.mapv(steep))).unwrap()[0];
+        assert!(found.value < 0.997, "{found:?}");
     }
 
     /// Losses overflow beyond a point: they are infinite and so are their slopes, or these are NaN.
