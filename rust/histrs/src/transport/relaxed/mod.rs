@@ -473,6 +473,14 @@ mod tests {
         assert!(log_sum_of_one::<f32>(42.0).is_nan() && log_sum_of_one::<f64>(323.0).is_nan());
     }
 
+    /// Limits of all bins and the common factor of every lane.
+    fn fill<T: Elementary>(mass: &[T], sums: &[T]) -> (Vec<T>, Vec<T>) {
+        let (mut limits, mut open) = (vec![T::default(); mass.len()], vec![T::default(); GROUP]);
+        let (stride, width) = (GROUP, GROUP);
+        dispatch(Fill { mass, sums, limits: &mut limits, open: &mut open, stride, width });
+        (limits, open)
+    }
+
     /// Of a mass that is whole but for rounding no bin waits, however little it holds.
     #[test]
     fn where_all_mass_moves_every_bin_is_full() {
@@ -481,15 +489,7 @@ mod tests {
             let packed = |bins: [f64; 3]| bins.map(|x| [x; GROUP]).concat();
             let mass = packed([0.5, mass - 0.5, 1e-20]);
             let sums = packed([0.0, 0.0, -60.0]);
-            let (mut limits, mut open) = (vec![0.0; 3 * GROUP], vec![0.0; GROUP]);
-            dispatch(Fill {
-                mass: &mass,
-                sums: &sums,
-                limits: &mut limits,
-                open: &mut open,
-                stride: GROUP,
-                width: GROUP,
-            });
+            let (limits, open) = fill(&mass, &sums);
             assert!(limits.iter().zip(open.iter().cycle()).all(|(limit, open)| limit <= open));
         }
     }
@@ -508,15 +508,7 @@ mod tests {
             let second: Vec<T> = first.iter().zip(&ulps).map(rest).map(T::from_f64).collect();
             let mass = [first, second, lanes(3.0, 3.0)].concat();
             let sums = [lanes(-1.0, 1.0), lanes(-1.0, 1.0), lanes(-60.0, -60.0)].concat();
-            let (mut limits, mut open) = (vec![T::default(); 3 * GROUP], lanes(0.0, 0.0));
-            dispatch(Fill {
-                mass: &mass,
-                sums: &sums,
-                limits: &mut limits,
-                open: &mut open,
-                stride: GROUP,
-                width: GROUP,
-            });
+            let (_, open) = fill(&mass, &sums);
             for (lane, open) in open.iter().enumerate() {
                 let row = |k: usize| {
                     let at = k * GROUP + lane;
