@@ -565,3 +565,19 @@ def test_a_pass_that_begins_where_the_last_ended_says_the_same():
         np.testing.assert_allclose(same, gradient, atol=1e-4 * np.abs(gradient).max())
         nearby, _ = loss(logarithms + 1e-3 * rng.standard_normal(logarithms.shape), None)
         assert abs(nearby - first) < 0.1 * first
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_infinite_costs_are_what_no_plan_takes_without_need(rng):
+    M = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+    finite = np.where(M > 3, 6 * 3.0, M)
+    X = rng.dirichlet(np.ones(6), 40)
+    y = (X[:, :3].sum(axis=1) > 0.5).astype(int)
+    models = [
+        HistogramCompressor(0.1, M=costs, reg=0.3, max_iter=3, random_state=0).fit(X, y)
+        for costs in (np.where(M > 3, np.inf, M), finite)
+    ]
+    np.testing.assert_array_equal(models[0].prototypes_, models[1].prototypes_)
+    np.testing.assert_array_equal(models[0].M_, finite)
+    scaled = HistogramCompressor(0.1, M=np.where(M > 3, np.inf, M), max_iter=3)
+    assert scaled.fit(X, y).reg_ == 0.1 * np.median(M[(M > 0) & (M <= 3)])

@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.utils import get_tags
 
+from histrs import metrics
 from histrs.metrics import (
     _euclidean,
     airm_distances,
@@ -868,3 +869,20 @@ def test_answers_are_single_where_rows_and_targets_are(rng):
     assert model.predict(X).dtype == np.float32
     assert model.predict(X.astype(np.float64)).dtype == np.float64
     assert model.fit(X, y.astype(np.float64)).predict(X).dtype == np.float64
+
+
+@pytest.mark.parametrize("metric", ["emd", "sinkhorn"])
+def test_infinite_costs_forbid(rng, metric):
+    # Two islands of bins: what has other masses on them is infinitely far.
+    M = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
+    M[:3, 3:] = M[3:, :3] = np.inf
+    X = np.concatenate([rng.dirichlet(np.ones(3), 40)] * 2, axis=1)
+    y = (X[:, 0] > X[:, 2]).astype(int)
+    X[::4, 3:] *= 0.5
+    X[::4, :3] *= 1.5
+    params = {"M": M} if metric == "emd" else {"M": M, "reg": 0.05}
+    model = MetricKNNClassifier(1, metric=metric, metric_params=params).fit(X[10:], y[10:])
+    D = getattr(metrics, f"{metric}_distances")(X[:10], X[10:], **params)
+    assert np.isinf(D).any()
+    assert np.isfinite(D).any(axis=1).all()
+    np.testing.assert_array_equal(model.predict(X[:10]), y[10:][D.argmin(axis=1)])

@@ -519,3 +519,33 @@ def test_sparse_rows_of_another_width(rng):
     D = unbalanced_sinkhorn_distances(sparse.csr_matrix(X), Y, M=M, reg=0.2, reg_m=1.0, tol=1e-10)
     expected = [[oracle.unbalanced_costs(a, b, M, 0.2, (1.0, 1.0))[1] for b in Y] for a in X]
     np.testing.assert_allclose(D, expected, rtol=1e-7, atol=1e-9)
+
+
+@pytest.mark.parametrize("large", [1e14, 1e16, 1e20, 1e300])
+def test_large_costs_forbid_as_infinity_does(rng, large):
+    for _ in range(30):
+        a, b = rng.dirichlet(np.ones(8), 2)
+        M = rng.random((8, 8))
+        closed = rng.random((8, 8)) < 0.4
+        closed[0], closed[:, 0] = False, False
+        try:
+            expected = np.sum(M * emd_plan(a, b, M=np.where(closed, np.inf, M)))
+        except ValueError:
+            continue
+        plan = emd_plan(a, b, M=np.where(closed, large, M))
+        assert not plan[closed].any()
+        np.testing.assert_allclose(np.sum(M * plan), expected, rtol=1e-12)
+        distance = emd_distances([a], [b], M=np.where(closed, large, M))[0, 0]
+        np.testing.assert_allclose(distance, expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("large", [1e10, 1e20, 1e300])
+def test_what_has_to_cost_much_leaves_the_rest_at_its_best(rng, large):
+    for _ in range(10):
+        a, b = rng.dirichlet(np.ones(8), 2)
+        M = rng.random((8, 8))
+        # A constant of a row changes no best plan.
+        M[0] = 0.0
+        expected = np.sum(M * emd_plan(a, b, M=M))
+        above = np.where(np.arange(8)[:, None] == 0, large, M)
+        np.testing.assert_allclose(np.sum(M * emd_plan(a, b, M=above)), expected, rtol=1e-12)

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 
 from histrs._validation import Matrix
 from histrs.spd._distances import jbld_distances
-from histrs.transport._arguments import check_ground_distance
+from histrs.transport._arguments import check_ground_distance, without_infinity
 from histrs.transport._bounds import relaxed_bounds
 
 Float64 = NDArray[np.float64]
@@ -52,7 +52,7 @@ def _rounding(X: Float64, Y: Float64) -> Float64:
 
 def emd_bounds(X: Matrix, Y: Matrix, *, M: ArrayLike, n_jobs: int | None) -> Float64:
     """Bound the earth mover's distance by transport to landmarks and by relaxed transport."""
-    M = check_ground_distance(M, X.shape[1], Y.shape[1])
+    M = without_infinity(check_ground_distance(M, X.shape[1], Y.shape[1]))
     bounds = relaxed_bounds(X, Y, M=M, n_jobs=n_jobs)
     if is_metric(M):
         np.maximum(bounds, landmark_bounds(X, Y, M), out=bounds)
@@ -78,7 +78,7 @@ def sinkhorn_bounds(
     """
     if cost != "transport":
         return None
-    M = check_ground_distance(M, X.shape[1], Y.shape[1])
+    M = without_infinity(check_ground_distance(M, X.shape[1], Y.shape[1]))
     bounds = emd_bounds(X, Y, M=M, n_jobs=n_jobs)
     return bounds - tol * float(M.max(initial=0.0)) * _mass(X)
 

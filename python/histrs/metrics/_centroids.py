@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from histrs._validation import Matrix
 from histrs.spd._mean import jbld_mean
-from histrs.transport._arguments import check_ground_distance
+from histrs.transport._arguments import check_ground_distance, without_infinity
 from histrs.transport._barycenters import sinkhorn_barycenter
 
 # `(X, *, n_jobs, **metric_params)` to a single row or matrix, kept as a stack of one.
@@ -31,7 +31,7 @@ def transport_centroid(
     X: Matrix, *, M: ArrayLike, reg: float | None = None, n_jobs: int | None, **_: Any
 ) -> NDArray[Any]:
     """Return the regularised barycentre; its `reg` is at least a hundredth of the largest `M`."""
-    M = check_ground_distance(M, X.shape[1], X.shape[1])
+    M = without_infinity(check_ground_distance(M, X.shape[1], X.shape[1]))
     least = _LEAST_REG * float(M.max(initial=0.0)) or 1.0
     reg = least if reg is None else max(reg, least)
     barycenter = sinkhorn_barycenter(X, M=M, reg=reg, tol=_TOL, n_jobs=n_jobs)

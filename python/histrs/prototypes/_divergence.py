@@ -94,5 +94,5 @@ def ground_distance(M: ArrayLike | None, n_bins: int) -> Float64:
 
 def default_reg(M: Float64) -> float:
     """Return a tenth of the median of what it costs to move to another bin."""
-    positive = M[M > 0]
+    positive = M[(M > 0) & np.isfinite(M)]
     return _REG * float(np.median(positive)) if len(positive) > 0 else _REG

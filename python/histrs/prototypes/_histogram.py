@@ -54,6 +54,7 @@ from histrs.prototypes._learned import (
     scale_gamma,
 )
 from histrs.prototypes._transport_loss import MAX_ITER, TransportLoss
+from histrs.transport._arguments import without_infinity
 
 Float64 = NDArray[np.float64]
 
@@ -89,11 +90,12 @@ class HistogramCompressor(LearnedPrototypes):
     ----------
     {compression}
     M : array-like of shape (n_bins, n_bins) or None, default=None
-        Ground distance: symmetric, finite, non-negative. None means bins on a line,
-        :math:`M_{ij} = |i - j|`.
+        Ground distance: symmetric, non-negative. None means bins on a line,
+        :math:`M_{ij} = |i - j|`. Infinite entries, where transport is forbidden, count as `n_bins`
+        times the largest finite one: a plan that avoids them is cheaper wherever there is one.
     reg : float or "scale", default="scale"
         Weight of the entropy, in the units of `M`; "scale" is a tenth of the median of the
-        positive entries of `M`.
+        positive, finite entries of `M`.
     gamma : float, "scale", "cv" or "optuna", default="scale"
         Inverse temperature of the neighbourhoods. "scale" takes :math:`\gamma^2` as the inverse of
         the mean excess of the distance to the nearest prototype of a wrong class over that to the
@@ -131,7 +133,7 @@ class HistogramCompressor(LearnedPrototypes):
     reg_ : float
         The weight of the entropy.
     M_ : ndarray of shape (n_bins, n_bins)
-        The ground distance.
+        The ground distance, finite.
     loss_ : float
         ``L / n_samples`` of the prototypes; with weights, over their sum.
     loss_curve_ : ndarray of shape (n_iter,)
@@ -260,8 +262,9 @@ class HistogramCompressor(LearnedPrototypes):
             X, y = given.rows(X, y)
             self.classes_, labels = encode(y)
             X = normalized(X, self.n_jobs)
-            self.M_ = ground_distance(self.M, X.shape[1])
-            self.reg_ = default_reg(self.M_) if self.reg == "scale" else float(self.reg)
+            M = ground_distance(self.M, X.shape[1])
+            self.M_ = without_infinity(M, times=len(M))
+            self.reg_ = default_reg(M) if self.reg == "scale" else float(self.reg)
             self._fit(X, labels, given.weights)
             if given.kept is not None:
                 self.sample_indices_ = given.kept[self.sample_indices_]

@@ -51,18 +51,26 @@ def check_one(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[
     return a, b
 
 
-def check_entries(M: NDArray[Any], *, may_forbid: bool = False) -> None:
+def check_entries(M: NDArray[Any]) -> None:
     """Raise at the first entry that no ground distance has, for functions that stay in Python."""
-    bad = np.argwhere(~((M >= 0) & (may_forbid | np.isfinite(M))))
+    bad = np.argwhere(~(M >= 0))
     if len(bad) > 0:
         row, column = bad[0]
-        kind, cure = "finite and non-negative", ", where transport is forbidden by a large cost"
-        if may_forbid:
-            kind, cure = "non-negative, and infinite where transport is forbidden", ""
         raise ValueError(
-            f"M[{row}, {column}] = {M[row, column]}: a ground distance is {kind}; replace the "
-            f"entry{cure}."
+            f"M[{row}, {column}] = {M[row, column]}: a ground distance is non-negative, and "
+            "infinite where transport is forbidden; replace the entry."
         )
+
+
+def without_infinity(M: NDArray[np.float64], times: float = 1.0) -> NDArray[np.float64]:
+    """Return a ground distance with its largest finite entry, so many times, for infinite ones.
+
+    Once, no distance is larger with it: what is below these distances is below those with `M`. As
+    often as there are bins, a plan that `M` allows costs less than any that it forbids.
+    """
+    finite = np.isfinite(M)
+    largest = M[finite].max(initial=0.0) or 1.0
+    return M if finite.all() else np.where(finite, M, times * largest)
 
 
 def refuse_impossible(cost: float) -> None:

@@ -12,7 +12,7 @@ from scipy.spatial.distance import cdist
 from histrs._docs import documented
 from histrs._scale import exponent_of, may_overflow
 from histrs._validation import Matrix, real_array, stored
-from histrs.transport._arguments import check_pair
+from histrs.transport._arguments import check_pair, without_infinity
 from histrs.transport._docs import TRANSPORT
 from histrs.transport._emd import check_problem
 
@@ -125,7 +125,8 @@ def relaxed_bounds(
     ----------
     {X_Y_of_bounds}
     M : array-like of shape (n_bins_X, n_bins_Y)
-        Ground distance; finite, non-negative.
+        Ground distance: non-negative, infinite where transport is forbidden. An infinite entry
+        counts as the largest finite one here, with which the bound still holds.
     {n_jobs_of_checks}
 
     Returns
@@ -139,7 +140,7 @@ def relaxed_bounds(
     array([[3.]])
     """
     X, Y, M = check_problem(X, Y, M, n_jobs)
-    X, Y, M, exponent = _in_units(X, Y, M)
+    X, Y, M, exponent = _in_units(X, Y, without_infinity(M))
     other = X if Y is None else Y
     forward = np.asarray(X @ _nearest(M, other))
     backward = np.asarray(other @ _nearest(M.T, X)).T

@@ -152,13 +152,13 @@ def emd_plan(
     """
     a, b = check_one(a, b)
     if mass is None:
-        X, Y, costs = check_problem(a[None, :], b[None, :], M, 1, may_forbid=True)
+        X, Y, costs = check_problem(a[None, :], b[None, :], M, 1)
         plan = _histrs.emd_plan(a, b, costs, 1)
     else:
         X, Y = check_pair(a[None, :], b[None, :])
         assert Y is not None
         costs = check_ground_distance(M, X.shape[1], Y.shape[1])
-        check_entries(costs, may_forbid=True)
+        check_entries(costs)
         for histogram, name in ((X, "a"), (Y, "b")):
             _check_moves(histogram, name, mass)
         plan = _partial_plan(a, b, costs, mass)
@@ -216,13 +216,11 @@ def check_problem(
     Y: ArrayLike | Matrix | None,
     M: ArrayLike,
     n_jobs: int | None,
-    *,
-    may_forbid: bool = False,
 ) -> tuple[Matrix, Matrix | None, NDArray[np.float64]]:
     """Return histograms of one mass and their ground distance, or raise at the first bad entry."""
     X, Y = check_pair(X, Y)
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
-    check_entries(M, may_forbid=may_forbid)
+    check_entries(M)
     core = to_core(X), None if Y is None else to_core(Y)
     _histrs.check_masses(*core, count_threads(n_jobs))
     return X, Y, M

@@ -29,8 +29,8 @@ const MOST: usize = 64;
 /// The distance of `a` and `b` is the least `sum_ij T_ij M_ij` of plans `T >= 0` with row sums `a` and
 /// column sums `b`, by the network simplex method (Ahuja, Magnanti and Orlin, *Network Flows*, 1993,
 /// chapter 11). Bins without mass are left out, and where `m` is a metric, of up to 1,024 bins, so is
-/// the mass that both have in a bin: it stays. Masses and costs are rounded to 2^-60 of the whole and
-/// some 2^-50 of the largest cost between bins with mass. Where `m` is infinite, transport is forbidden,
+/// the mass that both have in a bin: it stays. Masses are rounded to 2^-60 of the whole, and costs to
+/// 2^-40 of the smallest positive cost between bins with mass, however large others are. Where `m` is infinite, transport is forbidden,
 /// and a pair between which no plan is left is infinitely distant.
 ///
 /// # Errors
@@ -199,7 +199,7 @@ impl<'a> AllPairs<'a> {
         for &(i, j) in pairs {
             let (a, b) = (self.x.row(i), self.y.as_ref().unwrap_or(&self.x).row(j));
             problem.set(&self.ground, [a, b])?;
-            solve(self.exec, &mut problem, &mut tree)?;
+            solve(self.exec, &mut problem, &self.ground, &mut tree)?;
             costs.push(self.cost(&problem, &tree, a.ratio));
         }
         Ok(costs)
@@ -229,7 +229,7 @@ impl<'a> AllPairs<'a> {
         let (mut problem, mut tree) = (Problem::default(), Tree::default());
         let (a, b) = (self.x.row(0), self.y.as_ref().unwrap_or(&self.x).row(0));
         problem.set(&self.ground, [a, b])?;
-        solve(self.exec, &mut problem, &mut tree)?;
+        solve(self.exec, &mut problem, &self.ground, &mut tree)?;
         let mut forbidden = 0;
         // The mass is that of `a`.
         let mass = |units: i64| scaled(units as f64, self.unit.exponent());

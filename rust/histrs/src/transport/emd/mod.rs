@@ -20,6 +20,7 @@
 //! | `start` | the first tree, from cheap cells |
 //! | `tree` | the spanning tree, its flows and potentials, and a step from one to the next |
 //! | `pricing` | the arc that enters |
+//! | `refinement` | costs of very different size, in order |
 //! | `powers` | powers of two, by which units are chosen |
 
 mod distances;
@@ -28,6 +29,7 @@ mod histograms;
 mod powers;
 mod pricing;
 mod problem;
+mod refinement;
 mod simplex;
 mod start;
 mod tree;

@@ -7,9 +7,10 @@ use crate::memory;
 use crate::transport::emd::ground::Ground;
 use crate::transport::emd::histograms::Histogram;
 use crate::transport::emd::powers::{exponent, factors};
+use crate::transport::emd::refinement::Rests;
 
 /// Reduced costs have fewer bits: sums of three of them fit.
-const BITS: u32 = 60;
+pub(super) const BITS: u32 = 60;
 
 /// A transportation problem, whose buffers are used for one pair after another.
 #[derive(Default)]
@@ -22,8 +23,14 @@ pub(super) struct Problem {
     pub(super) demands: Vec<i64>,
     /// Costs of a unit, row after row.
     pub(super) costs: Vec<i64>,
-    /// The power of two that is just above all finite costs.
+    /// The power of two that is just above all finite costs, the same of the smallest positive one,
+    /// and the first unit of costs.
     pub(super) exponent: i32,
+    pub(super) smallest_exponent: i32,
+    pub(super) unit: i32,
+    /// What is left of costs, once they were refined.
+    pub(super) rests: Rests,
+    pub(super) is_refined: bool,
 }
 
 impl Problem {
@@ -71,22 +78,26 @@ impl Problem {
     }
 
     fn set_costs(&mut self, ground: &Ground<'_>) -> Result<()> {
+        let path = self.path_bits();
         let Self { sources, targets, costs, .. } = self;
-        let (mut largest, mut forbids) = (0.0_f64, false);
+        let (mut largest, mut smallest, mut forbids) = (0.0_f64, f64::INFINITY, false);
         for &source in &*sources {
             let row = ground.row(source);
             for &target in &*targets {
                 let cost = row[target];
                 forbids |= cost == f64::INFINITY;
                 largest = if cost > largest && cost < f64::INFINITY { cost } else { largest };
+                smallest = if cost > 0.0 { smallest.min(cost) } else { smallest };
             }
         }
         self.exponent = exponent(largest);
-        // A path has no more arcs of a direction, and so has what replaces a forbidden arc.
-        let path = usize::BITS - (sources.len().min(targets.len()) + 1).leading_zeros();
+        self.smallest_exponent = exponent(smallest.min(largest));
+        self.is_refined = false;
+        // What replaces a forbidden arc has no more arcs of a direction than a path.
         let bits = BITS - if forbids { 2 * path } else { path };
         let detour = 1_i64 << (bits + if forbids { path } else { 0 });
-        let [first, second, third] = factors(bits as i32 - self.exponent);
+        self.unit = self.exponent - bits as i32;
+        let [first, second, third] = factors(-self.unit);
         costs.clear();
         memory::reserve(costs, sources.len() * targets.len())?;
         for &source in &*sources {
@@ -97,6 +108,11 @@ impl Problem {
             }));
         }
         Ok(())
+    }
+
+    /// The bits of the most arcs of a direction that a path has.
+    pub(super) fn path_bits(&self) -> u32 {
+        usize::BITS - (self.sources.len().min(self.targets.len()) + 1).leading_zeros()
     }
 }
 

@@ -101,8 +101,14 @@ impl Tree {
 
     /// Makes the potentials of a tree whose root is known: of arcs of these costs.
     pub(super) fn settle(&mut self, root: usize, costs: &[i64]) {
-        let (n, m) = (self.n_sources, self.nodes.len() - self.n_sources);
         self.root = root;
+        self.settle_again(costs);
+    }
+
+    /// Makes the potentials of the same tree, of arcs of other costs.
+    pub(super) fn settle_again(&mut self, costs: &[i64]) {
+        let (n, m) = (self.n_sources, self.nodes.len() - self.n_sources);
+        let root = self.root;
         self.potentials[root] = 0;
         self.visit(root, |tree, at| {
             let Node { parent, .. } = tree.nodes[at];
@@ -237,7 +243,7 @@ mod tests {
                 supplies,
                 demands,
                 costs,
-                exponent: 0,
+                ..Problem::default()
             };
             sample
         }
