@@ -70,7 +70,7 @@ def test_scores_are_their_definition(n, n_features, n_classes, dtype, seed):
     w = np.floor(rng.normal(size=(n_classes, n_features)) * 3)
     expected = np.array([[oracle.score(v, x) for v in w] for x in X.astype(float)])
     for x in (X, parts(X), np.asfortranarray(X)):
-        actual = _histrs.svm_scores(x, w, 2)
+        actual = _histrs.svm_scores(x, w, None, 2)
         assert actual.dtype == dtype
         np.testing.assert_array_equal(actual, expected.reshape(n, n_classes))
 
@@ -91,7 +91,7 @@ def test_scores_name_the_first_bad_entry(n, n_features, n_classes, value, dtype,
     X[row, column] = value
     for x in (X, parts(X), np.asfortranarray(X)):
         with pytest.raises(ValueError, match=rf"X\[{row}, {column}\]"):
-            _histrs.svm_scores(x, w, 2)
+            _histrs.svm_scores(x, w, None, 2)
 
 
 PLAIN = {"scale": "none", "fit_intercept": False, "smoothing": "none", "average": False}

@@ -414,7 +414,12 @@ def svm_epoch(
     steps: tuple[float, float, float, float],
     n_threads: int,
 ) -> _Float64: ...
-def svm_scores(x: _Histograms, coef: _Float64, n_threads: int) -> NDArray[Any]: ...
+def svm_scores(
+    x: _Histograms,
+    coef: _Float64,
+    units: tuple[_Float64, _Float64] | None,
+    n_threads: int,
+) -> NDArray[Any]: ...
 def svm_line_losses(
     loss: str,
     start: _Float64,

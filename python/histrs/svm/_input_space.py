@@ -86,7 +86,7 @@ class InputSpaceTraining(BaseEstimator):
             self._last, self._sum = self._last.copy(), self._sum.copy()
             # What rounding has made of constants.
             self._last[:, : len(joined)][:, joined] = self._sum[:, : len(joined)][:, joined] = 0.0
-        X = self._columns().change(X)
+        X = Columns(self.offset_, self.scale_).change(X)
         if is_open:
             lengths = self._lengths.with_rows(X)
             if joined.any() or not self._lengths.n_positive:
@@ -99,9 +99,6 @@ class InputSpaceTraining(BaseEstimator):
         self._lengths, self._largest = lengths, lengths.largest
         self.margin_, self.eta_ = self.margin * lengths.row, self.eta0 * lengths.entry
         self._constant = _CONSTANT_ROWS * lengths.row + lengths.largest
-
-    def _columns(self) -> Columns:
-        return Columns(self.offset_, self.scale_)
 
     def _with_constant(self, X: Any) -> Any:
         """Return rows with a last column whose weight is the intercept: no weight reaches it."""

@@ -316,13 +316,8 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             return answers(self, "decision_function", X)
         X = validate_data(self, X, reset=False, **HISTOGRAM_CHECKS)
         coef = self.coef_.toarray() if sparse.issparse(self.coef_) else self.coef_
-        n_threads = count_threads(self.n_jobs)
-        columns = self._columns()
-        changed = columns.change(X)
-        if changed is not X:
-            # What is not a histogram is named where it is, before it is clipped.
-            _histrs.check_histograms(to_core(X), n_threads)
-        scores = _histrs.svm_scores(to_core(changed), coef / columns.unit, n_threads)
+        units, n_threads = (self.offset_, self.scale_), count_threads(self.n_jobs)
+        scores = _histrs.svm_scores(to_core(X), coef / self.scale_, units, n_threads)
         # In single precision a score may be beyond the range: infinity says so.
         with np.errstate(over="ignore"):
             scores += self.intercept_.astype(scores.dtype)

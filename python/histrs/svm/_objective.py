@@ -73,6 +73,6 @@ def objective(
     n_threads: int,
 ) -> float:
     """Return the sum over the problems of equation 7a, with weighted losses."""
-    scores = _histrs.svm_scores(to_core(X), coef, n_threads).T
+    scores = _histrs.svm_scores(to_core(X), coef, None, n_threads).T
     losses = weights * np.maximum(0.0, margin - signs * scores)
     return float(alpha * np.abs(coef).sum() + losses.mean(axis=1).sum())

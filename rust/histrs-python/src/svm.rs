@@ -43,18 +43,25 @@ pub(crate) fn svm_epoch<'py>(
     Ok(learned.into_pyarray(py))
 }
 
-/// The scores of every row and class.
+/// The scores of every row and class; `units` are where the columns begin, and their units.
 #[pyfunction]
 pub(crate) fn svm_scores<'py>(
     py: Python<'py>,
     x: Histograms<'py>,
     coef: Matrix<'py>,
+    units: Option<(Vector<'py>, Vector<'py>)>,
     n_threads: usize,
 ) -> PyResult<Bound<'py, PyAny>> {
     let coef = coef.as_array();
+    let units = match &units {
+        Some((offset, scale)) => {
+            Some(core::ColumnUnits { offset: offset.as_slice()?, scale: scale.as_slice()? })
+        }
+        None => None,
+    };
     with_histograms!(&x, |x| {
         filled(py, (x.n_rows(), coef.nrows()), |out| {
-            with_executor(py, n_threads, |e| core::scores_into(e, &x, coef, out))
+            with_executor(py, n_threads, |e| core::scores_into(e, &x, units, coef, out))
         })
     })
 }

@@ -28,7 +28,7 @@ fn main() -> histrs::Result<()> {
         coef = epoch(&exec, &rows, signs.view(), ones.view(), &order, coef.view(), steps)?;
     }
     let mut found = vec![0.0; n];
-    scores_into(&exec, &rows, coef.view(), &mut found)?;
+    scores_into(&exec, &rows, None, coef.view(), &mut found)?;
     let right = found.iter().zip(&signs).filter(|(score, sign)| *score * **sign > 0.0).count();
     println!("weights {coef:.3}, {right} of {n} rows on their side");
     assert!(right * 10 > n * 8);

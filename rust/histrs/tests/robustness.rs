@@ -464,11 +464,11 @@ fn scores_of_entries_that_mean_nothing_are_refused() {
             let expected = format!("X[{row}, {column}]");
             let mut out = vec![0.0; 42];
             let view = HistogramMatrix::dense(x.view());
-            let error = histrs::svm::scores_into(exec(), &view, coef.view(), &mut out);
+            let error = histrs::svm::scores_into(exec(), &view, None, coef.view(), &mut out);
             assert!(error.unwrap_err().to_string().contains(&expected), "{bad}");
             let (x, mut out) = (x.mapv(|x| x as f32), vec![0.0_f32; 42]);
             let view = HistogramMatrix::dense(x.view());
-            let error = histrs::svm::scores_into(exec(), &view, coef.view(), &mut out);
+            let error = histrs::svm::scores_into(exec(), &view, None, coef.view(), &mut out);
             assert!(error.unwrap_err().to_string().contains(&expected), "{bad}");
         }
     }
@@ -481,7 +481,8 @@ fn weights_in_any_layout_score_alike() {
     let mut scores = [vec![0.0; 4], vec![0.0; 4]];
     let columns_first = coef.t().as_standard_layout().into_owned();
     for (coef, out) in [coef.view(), columns_first.t()].into_iter().zip(&mut scores) {
-        histrs::svm::scores_into(exec(), &HistogramMatrix::dense(x.view()), coef, out).unwrap();
+        let x = HistogramMatrix::dense(x.view());
+        histrs::svm::scores_into(exec(), &x, None, coef, out).unwrap();
     }
     assert!(scores[0].iter().any(|score| *score != 0.0));
     assert_eq!(scores[0], scores[1]);

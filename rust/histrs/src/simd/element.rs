@@ -34,6 +34,8 @@ pub trait Vectors: Sized {
 
     /// The smallest positive normal number.
     const TINY: Self;
+    /// The largest finite number.
+    const LARGEST: Self;
 
     /// Number of elements in a vector.
     fn lanes<S: Simd>() -> usize;
@@ -78,6 +80,7 @@ macro_rules! impl_element {
             type Vector<S: Simd> = S::$vector;
 
             const TINY: Self = <$t>::MIN_POSITIVE;
+            const LARGEST: Self = <$t>::MAX;
 
             #[inline(always)]
             fn lanes<S: Simd>() -> usize {

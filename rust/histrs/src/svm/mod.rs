@@ -31,5 +31,5 @@ pub use epoch::{SgdParameters, epoch};
 pub use line::{Line, LineLoss, LineMut, Tangent, Targets};
 pub use line_search::{LineMinimum, LineNorm};
 pub use loss::Loss;
-pub use score::scores_into;
+pub use score::{ColumnUnits, scores_into};
 pub use simplex::simplex_maximum;

@@ -19,8 +19,21 @@ const TILE_CLASSES: usize = 5;
 /// Vectors summed in the element type before the sum is carried in double precision; with so many
 /// columns, the tile's rows and weights stay in the first-level cache.
 const VECTORS: usize = 32;
+const UNITS: &str = "the number of offsets and scales";
 
-/// Writes `f(w_c, x_i) = sum_d sign(w_cd) min(x_id, |w_cd|)` for every row `i` and class `c`.
+/// Where columns begin, and the unit of each: an entry `x` of column `d` counts as
+/// `(x - offset_d)_+ / scale_d`.
+#[derive(Clone, Copy, Debug)]
+pub struct ColumnUnits<'a> {
+    /// Where each column begins; not negative.
+    pub offset: &'a [f64],
+    /// The unit of each column; positive.
+    pub scale: &'a [f64],
+}
+
+/// Writes `f(w_c, x_i) = sum_d sign(w_cd) min(u_id, |w_cd|)` for every row `i` and class `c`, where
+/// `u_id` is the entry `x_id` in the units of its column, or the entry itself without units. The
+/// rows are not copied.
 ///
 /// Entries are checked in the same pass.
 ///
@@ -32,10 +45,23 @@ const VECTORS: usize = 32;
 pub fn scores_into<T: Element>(
     exec: &Executor,
     x: &HistogramMatrix<'_, T>,
+    units: Option<ColumnUnits<'_>>,
     coef: ArrayView2<'_, f64>,
     out: &mut [T],
 ) -> Result<()> {
     check_columns(COLUMNS_OF_X, x, coef.ncols())?;
+    let (zeros, ones);
+    let units = match units {
+        Some(units) => units,
+        None => {
+            (zeros, ones) =
+                (memory::filled(0.0, coef.ncols())?, memory::filled(1.0, coef.ncols())?);
+            ColumnUnits { offset: &zeros, scale: &ones }
+        }
+    };
+    for part in [units.offset, units.scale] {
+        check_length(UNITS, part.len(), coef.ncols(), "give one entry for each feature")?;
+    }
     let n_classes = coef.nrows();
     check_length(OUTPUT, out.len(), x.n_rows() * n_classes, GIVE_WHOLE_ROWS)?;
     if n_classes == 0 {
@@ -46,11 +72,12 @@ pub fn scores_into<T: Element>(
             // Class after class, however the weights are laid out.
             let mut flat = memory::with_capacity(coef.len())?;
             flat.extend(coef.iter().map(|&w| T::from_f64(w)));
+            let units = Units::<T>::new(units)?;
             exec.for_chunks(out, ROWS * n_classes, |block, out| {
                 let start = block * ROWS;
                 let rows = rows.slice(s![start..start + out.len() / n_classes, ..]);
                 // A bad entry is looked for by the check, which names the first of all.
-                if dispatch(DenseRows { rows, coef: &flat, n_classes, out }) {
+                if dispatch(DenseRows { rows, units: &units, coef: &flat, n_classes, out }) {
                     Ok(())
                 } else {
                     x.check(exec, "X")
@@ -59,18 +86,42 @@ pub fn scores_into<T: Element>(
         }
         HistogramMatrix::Csr(rows) => {
             let coef = ByColumns::new(coef)?;
+            let units = Units::<f64>::new(units)?;
             exec.for_chunks(out, ROWS * n_classes, |block, out| {
                 let start = block * ROWS;
-                let valid = dispatch(SparseRows { x: rows, start, coef: &coef, n_classes, out });
+                let units = &units;
+                let valid =
+                    dispatch(SparseRows { x: rows, start, units, coef: &coef, n_classes, out });
                 if valid { Ok(()) } else { x.check(exec, "X") }
             })
         }
     }
 }
 
+/// [`ColumnUnits`] in the type of the entries, with the reciprocal of the unit.
+struct Units<T> {
+    offset: Vec<T>,
+    factor: Vec<T>,
+}
+
+impl<T: Element> Units<T> {
+    fn new(units: ColumnUnits<'_>) -> Result<Self> {
+        let mut offset = memory::with_capacity(units.offset.len())?;
+        offset.extend(units.offset.iter().map(|&o| T::from_f64(o)));
+        let mut factor = memory::with_capacity(units.scale.len())?;
+        // A factor beyond the range would make NaN of an entry at the offset.
+        factor.extend(units.scale.iter().map(|&s| {
+            let factor = T::from_f64(1.0 / s);
+            if factor < T::LARGEST { factor } else { T::LARGEST }
+        }));
+        Ok(Self { offset, factor })
+    }
+}
+
 /// The scores of some rows; answers whether their entries are valid.
 struct DenseRows<'a, T> {
     rows: ArrayView2<'a, T>,
+    units: &'a Units<T>,
     coef: &'a [T],
     n_classes: usize,
     out: &'a mut [T],
@@ -81,7 +132,7 @@ impl<T: Element> WithSimd for DenseRows<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> bool {
-        let Self { rows, coef, n_classes, out } = self;
+        let Self { rows, units, coef, n_classes, out } = self;
         let mut sums = vec![0.0; TILE_ROWS * n_classes];
         let mut valid = true;
         for (group, out) in out.chunks_mut(TILE_ROWS * n_classes).enumerate() {
@@ -93,10 +144,10 @@ impl<T: Element> WithSimd for DenseRows<'_, T> {
             let rows = rows.each_ref().map(|row| &row[..]);
             sums.fill(0.0);
             if n_rows == TILE_ROWS {
-                valid &= add_scores::<T, S, TILE_ROWS>(simd, rows, coef, &mut sums);
+                valid &= add_scores::<T, S, TILE_ROWS>(simd, rows, units, coef, &mut sums);
             } else {
                 for (row, sums) in rows[..n_rows].iter().zip(sums.chunks_exact_mut(n_classes)) {
-                    valid &= add_scores::<T, S, 1>(simd, [*row], coef, sums);
+                    valid &= add_scores::<T, S, 1>(simd, [*row], units, coef, sums);
                 }
             }
             for (out, &sum) in out.iter_mut().zip(&sums) {
@@ -117,6 +168,7 @@ fn contiguous<T: Element>(row: ArrayView1<'_, T>) -> Cow<'_, [T]> {
 fn add_scores<T: Element, S: Simd, const R: usize>(
     simd: S,
     rows: [&[T]; R],
+    units: &Units<T>,
     coef: &[T],
     sums: &mut [f64],
 ) -> bool {
@@ -127,16 +179,17 @@ fn add_scores<T: Element, S: Simd, const R: usize>(
     for start in (0..n).step_by(columns) {
         let end = n.min(start + columns);
         let x = rows.map(|row| &row[start..end]);
+        let units = (&units.offset[start..end], &units.factor[start..end]);
         for first in (0..n_classes).step_by(TILE_CLASSES) {
             let part = &coef[first * n..];
             let sums = &mut sums[first..];
             let at = (n, start);
             valid &= match n_classes - first {
-                1 => add_tile::<T, S, R, 1>(simd, x, part, at, sums, n_classes),
-                2 => add_tile::<T, S, R, 2>(simd, x, part, at, sums, n_classes),
-                3 => add_tile::<T, S, R, 3>(simd, x, part, at, sums, n_classes),
-                4 => add_tile::<T, S, R, 4>(simd, x, part, at, sums, n_classes),
-                _ => add_tile::<T, S, R, TILE_CLASSES>(simd, x, part, at, sums, n_classes),
+                1 => add_tile::<T, S, R, 1>(simd, x, units, part, at, sums, n_classes),
+                2 => add_tile::<T, S, R, 2>(simd, x, units, part, at, sums, n_classes),
+                3 => add_tile::<T, S, R, 3>(simd, x, units, part, at, sums, n_classes),
+                4 => add_tile::<T, S, R, 4>(simd, x, units, part, at, sums, n_classes),
+                _ => add_tile::<T, S, R, TILE_CLASSES>(simd, x, units, part, at, sums, n_classes),
             };
         }
     }
@@ -151,6 +204,7 @@ fn add_scores<T: Element, S: Simd, const R: usize>(
 fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
     simd: S,
     x: [&[T]; R],
+    (offset, factor): (&[T], &[T]),
     coef: &[T],
     (n, start): (usize, usize),
     sums: &mut [f64],
@@ -162,6 +216,9 @@ fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
     let (w_vectors, w_tails) = (w.map(|w| T::vectors::<S>(w).0), w.map(|w| T::vectors::<S>(w).1));
     let count = x_vectors[0].len();
     let (x_vectors, w_vectors) = (x_vectors.map(|x| &x[..count]), w_vectors.map(|w| &w[..count]));
+    let ((o_vectors, o_tail), (f_vectors, f_tail)) =
+        (T::vectors::<S>(offset), T::vectors::<S>(factor));
+    let (o_vectors, f_vectors) = (&o_vectors[..count], &f_vectors[..count]);
     let zero = T::splat(simd, T::default());
     let mut acc = [[zero; C]; R];
     // The least entry below 0, and a sum that only what is not finite keeps from being 0.
@@ -171,6 +228,8 @@ fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
             let x = x_vectors[r][k];
             least[r] = T::min(simd, least[r], x);
             zeros[r] = T::mul_add(simd, x, zero, zeros[r]);
+            let beyond = T::max(simd, T::sub(simd, x, o_vectors[k]), zero);
+            let x = T::mul(simd, beyond, f_vectors[k]);
             for c in 0..C {
                 acc[r][c] = T::add(simd, acc[r][c], clip::<T, S>(simd, w_vectors[c][k], x));
             }
@@ -179,8 +238,9 @@ fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
     for r in 0..R {
         for c in 0..C {
             let mut sum = T::reduce_sum(simd, acc[r][c]).to_f64();
-            for (&x, &w) in x_tails[r].iter().zip(w_tails[c]) {
-                sum += term(x.to_f64(), w.to_f64());
+            let units = o_tail.iter().zip(f_tail);
+            for ((&x, &w), unit) in x_tails[r].iter().zip(w_tails[c]).zip(units) {
+                sum += term(in_units(x, unit), w.to_f64());
             }
             sums[r * n_classes + c] += sum;
         }
@@ -193,6 +253,12 @@ fn add_tile<T: Element, S: Simd, const R: usize, const C: usize>(
     T::all_non_negative(T::elements::<S>(&[all_least]))
         & (T::reduce_sum(simd, all_zeros) == T::default())
         & x_tails.iter().all(|tail| T::all_non_negative(tail))
+}
+
+/// `(x - offset)_+ factor`
+#[inline(always)]
+fn in_units<T: Element>(x: T, (offset, factor): (&T, &T)) -> f64 {
+    (x.to_f64() - offset.to_f64()).max(0.0) * factor.to_f64()
 }
 
 /// `sign(w) min(x, |w|)` for `x >= 0`.
@@ -225,6 +291,7 @@ impl ByColumns {
 struct SparseRows<'a, 'm, T> {
     x: &'a CsrView<'m, T>,
     start: usize,
+    units: &'a Units<f64>,
     coef: &'a ByColumns,
     n_classes: usize,
     out: &'a mut [T],
@@ -235,19 +302,24 @@ impl<T: Element> WithSimd for SparseRows<'_, '_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> bool {
-        let Self { x, start, coef, n_classes, out } = self;
+        let Self { x, start, units, coef, n_classes, out } = self;
         let ByColumns { weights, width } = coef;
-        let mut sums = vec![0.0; *width];
+        let (mut sums, mut parts) = (vec![0.0; *width], Vec::new());
         let mut valid = true;
         for (row, out) in (start..).zip(out.chunks_exact_mut(n_classes)) {
             let (indices, values) = x.row_sums_of_duplicates(row);
             // What is added up may hide what it is added up from.
             valid &= T::all_non_negative(&values)
                 && (matches!(values, Cow::Borrowed(_)) || T::all_non_negative(x.row(row).1));
+            parts.clear();
+            parts.extend(indices.iter().zip(values.iter()).map(|(&index, value)| {
+                let d = index.unsigned_abs() as usize;
+                in_units(value.to_f64(), (&units.offset[d], &units.factor[d]))
+            }));
             if n_classes == 1 {
-                sums[0] = sparse_score(&indices, &values, weights);
+                sums[0] = sparse_score(&indices, &parts, weights);
             } else {
-                sparse_scores(simd, &indices, &values, weights, &mut sums);
+                sparse_scores(simd, &indices, &parts, weights, &mut sums);
             }
             for (out, &sum) in out.iter_mut().zip(&sums) {
                 *out = T::from_f64(sum);
@@ -259,28 +331,28 @@ impl<T: Element> WithSimd for SparseRows<'_, '_, T> {
 
 /// The score of one class; four sums, so that none waits for the one before.
 #[inline(always)]
-fn sparse_score<T: Element>(indices: &[i32], values: &[T], weights: &[f64]) -> f64 {
+fn sparse_score(indices: &[i32], values: &[f64], weights: &[f64]) -> f64 {
     let mut sums = [0.0; 4];
     let weight = |index: i32| weights[index.unsigned_abs() as usize];
     let (indices, last_indices) = indices.as_chunks::<4>();
     let (values, last_values) = values.as_chunks::<4>();
     for (indices, values) in indices.iter().zip(values) {
         for k in 0..4 {
-            sums[k] += term(values[k].to_f64(), weight(indices[k]));
+            sums[k] += term(values[k], weight(indices[k]));
         }
     }
-    for (&index, value) in last_indices.iter().zip(last_values) {
-        sums[0] += term(value.to_f64(), weight(index));
+    for (&index, &value) in last_indices.iter().zip(last_values) {
+        sums[0] += term(value, weight(index));
     }
     (sums[0] + sums[1]) + (sums[2] + sums[3])
 }
 
 /// The scores of all classes, a vector of them at a time.
 #[inline(always)]
-fn sparse_scores<T: Element, S: Simd>(
+fn sparse_scores<S: Simd>(
     simd: S,
     indices: &[i32],
-    values: &[T],
+    values: &[f64],
     weights: &[f64],
     sums: &mut [f64],
 ) {
@@ -291,8 +363,8 @@ fn sparse_scores<T: Element, S: Simd>(
         let mut acc = [simd.splat_f64s(0.0); 2];
         // The second vector is the first one again where there is no other.
         let second = sums.len() - 1;
-        for (&index, value) in indices.iter().zip(values) {
-            let x = simd.splat_f64s(value.to_f64());
+        for (&index, &value) in indices.iter().zip(values) {
+            let x = simd.splat_f64s(value);
             let w = &weights[index.unsigned_abs() as usize * width + first..];
             acc[0] = simd.add_f64s(acc[0], clip::<f64, S>(simd, w[0], x));
             acc[1] = simd.add_f64s(acc[1], clip::<f64, S>(simd, w[second], x));
@@ -306,10 +378,23 @@ mod tests {
     use super::*;
     use ndarray::{Array2, array};
 
-    fn definition(x: &Array2<f64>, w: &Array2<f64>) -> Vec<f64> {
+    /// Offsets and scales.
+    type Owned = (Vec<f64>, Vec<f64>);
+
+    fn view((offset, scale): &Owned) -> Option<ColumnUnits<'_>> {
+        Some(ColumnUnits { offset, scale })
+    }
+
+    /// Columns as they are.
+    fn plain(n: usize) -> Owned {
+        (vec![0.0; n], vec![1.0; n])
+    }
+
+    fn definition(x: &Array2<f64>, (offset, scale): &Owned, w: &Array2<f64>) -> Vec<f64> {
         let score = |i: usize, c: usize| {
-            let pairs = x.row(i).into_iter().zip(w.row(c));
-            pairs.filter(|(_, w)| **w != 0.0).map(|(x, w)| w.signum() * x.min(w.abs())).sum()
+            let in_units = |d| f64::max(x[[i, d]] - offset[d], 0.0) / scale[d];
+            let columns = (0..x.ncols()).filter(|&d| w[[c, d]] != 0.0);
+            columns.map(|d| w[[c, d]].signum() * in_units(d).min(w[[c, d]].abs())).sum()
         };
         (0..x.nrows())
             .flat_map(|i| (0..w.nrows()).map(move |c| (i, c)))
@@ -340,14 +425,20 @@ mod tests {
                 let x = Array2::from_shape_fn((n_rows, 7), entry);
                 let weight = |(c, d)| f64::from((c * 4 + d * 3) as u32 % 9) - 4.0;
                 let w = Array2::from_shape_fn((n_classes, 7), weight);
-                let expected = definition(&x, &w);
+                let some = (vec![0., 3., 0., 1., 20., 0., 2.], vec![1., 2., 0.5, 1., 1., 4., 1.]);
                 let (data, indices, indptr) = sparse(&x, 2);
                 let csr = CsrView::new(&data, &indices, &indptr, 7).unwrap();
                 for n_threads in [1, 2] {
                     let exec = Executor::new(n_threads).unwrap();
-                    for x in [HistogramMatrix::dense(x.view()), HistogramMatrix::csr(csr)] {
+                    for (rows, units) in [
+                        (HistogramMatrix::dense(x.view()), &plain(7)),
+                        (HistogramMatrix::dense(x.view()), &some),
+                        (HistogramMatrix::csr(csr), &plain(7)),
+                        (HistogramMatrix::csr(csr), &some),
+                    ] {
                         let mut out = vec![0.0; n_rows * n_classes];
-                        scores_into(&exec, &x, w.view(), &mut out).unwrap();
+                        scores_into(&exec, &rows, view(units), w.view(), &mut out).unwrap();
+                        let expected = definition(&x, units, &w);
                         assert_eq!(out, expected, "{n_rows} rows, {n_classes} classes");
                     }
                 }
@@ -368,12 +459,18 @@ mod tests {
                 x[[i, d]] = bad;
                 let mut out = vec![0.0; 3 * n_rows];
                 let dense = HistogramMatrix::dense(x.view());
-                assert!(scores_into(&exec, &dense, w.view(), &mut out).is_err(), "{i} {d} {bad}");
+                assert!(
+                    scores_into(&exec, &dense, None, w.view(), &mut out).is_err(),
+                    "{i} {d} {bad}"
+                );
                 for n_parts in [1, 2] {
                     let (data, indices, indptr) = sparse(&x, n_parts);
                     let csr = CsrView::new(&data, &indices, &indptr, n_columns).unwrap();
                     let csr = HistogramMatrix::csr(csr);
-                    assert!(scores_into(&exec, &csr, w.view(), &mut out).is_err(), "{i} {d} {bad}");
+                    assert!(
+                        scores_into(&exec, &csr, None, w.view(), &mut out).is_err(),
+                        "{i} {d} {bad}"
+                    );
                 }
             }
         }
@@ -386,18 +483,22 @@ mod tests {
             let x = Array2::from_shape_fn((3, n), |(i, d)| f64::from((i * 7 + d * 5) as u32 % 11));
             let w = Array2::from_shape_fn((2, n), |(c, d)| f64::from((c + d * 3) as u32 % 9) - 4.0);
             let mut out = [0.0; 6];
-            scores_into(&exec, &HistogramMatrix::dense(x.view()), w.view(), &mut out).unwrap();
-            for (k, &score) in out.iter().enumerate() {
-                let terms = x
-                    .row(k / 2)
-                    .into_iter()
-                    .zip(w.row(k % 2))
-                    .map(|(x, w)| if *w == 0.0 { 0.0 } else { w.signum() * x.min(w.abs()) });
-                assert!((score - terms.sum::<f64>()).abs() < 1e-9);
+            let offset = (0..n).map(|d| f64::from(d as u32 % 3)).collect();
+            let units = (offset, (0..n).map(|d| 0.3 + f64::from(d as u32 % 5)).collect());
+            let dense = HistogramMatrix::dense(x.view());
+            scores_into(&exec, &dense, view(&units), w.view(), &mut out).unwrap();
+            for (score, expected) in out.iter().zip(definition(&x, &units, &w)) {
+                assert!((score - expected).abs() < 1e-9);
             }
         }
         let x = array![[-1.0]];
         let x = HistogramMatrix::dense(x.view());
-        assert!(scores_into(&exec, &x, array![[1.0]].view(), &mut [0.0]).is_err());
+        assert!(scores_into(&exec, &x, None, array![[1.0]].view(), &mut [0.0]).is_err());
+        let (one, two) = ([1.0], [1.0; 2]);
+        let x = HistogramMatrix::dense(ndarray::aview2(&[[1.0]]));
+        for (offset, scale) in [(&one[..], &two[..]), (&two, &one)] {
+            let units = Some(ColumnUnits { offset, scale });
+            assert!(scores_into(&exec, &x, units, array![[1.0]].view(), &mut [0.0]).is_err());
+        }
     }
 }
