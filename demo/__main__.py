@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from demo import measure
+from demo import figures, measure
 from demo.page import TITLE, page, terminal
 from histrs._saving import save
 
@@ -29,6 +29,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         results = measure.run(options.seed, report)
         save(options.output, [page(results).encode()], _check_page)
+        if options.write_figures:
+            figures.write(results)
     except KeyboardInterrupt:
         print("\ninterrupted", file=sys.stderr)
         return 130
@@ -57,6 +59,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--seed", type=_seed, default=0, help="chooses the splits (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--write-figures",
+        action="store_true",
+        help="also write the figures into README.md and docs/elsewhere.md of this checkout",
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing, only write the page")
     return parser
