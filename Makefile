@@ -43,33 +43,36 @@ EXTENSION_SOURCES := pyproject.toml Cargo.toml $(wildcard Cargo.lock rust/*/Carg
     $(shell find rust/*/src 2>/dev/null)
 
 CARGO_TEST := cargo test --profile test-release
+# A process on each core.
+PYTEST := $(PYTHON) -m pytest -n auto --dist worksteal
 
 # What rounding decides in: run once more under other kernels of BLAS.
 BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py \
     tests/test_hyperparameters.py tests/test_online.py \
     tests/test_streaming_lasso.py tests/test_streaming_passes.py)
 
-.PHONY: help demo test test-rust test-python test-blas test-oldest fuzz mutants lint features bench papers docs \
-    wheel clean \
-    check-rust check-rust-tools check-unsafe
+.PHONY: help demo test test-all test-rust test-python test-checked test-simd test-blas test-oldest \
+    fuzz mutants lint features bench papers docs wheel clean \
+    say-demo check-rust check-rust-tools check-unsafe
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 	    awk -F '|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
-demo: check-rust $(EXTENSION) ## our models beside the usual ones on real data; writes an HTML page
+demo: check-rust say-demo $(EXTENSION) ## our models beside the usual ones on real data; writes an HTML page
 	$(PYTHON) -m demo $(ARGS)
 
-test: test-rust test-python test-blas ## every test: Rust, Python, documentation, README
+say-demo:
+	@if test ! -e $(EXTENSION); then \
+	    echo "make demo: builds histrs first, which takes up to three minutes on two cores."; \
+	fi
+
+test: test-rust test-python ## every test once: Rust, Python, documentation, README
+
+test-all: test test-checked test-simd test-blas test-oldest ## and again: checked, instruction sets, BLAS, oldest versions
 
 test-rust: check-rust ## unit, property and documentation tests of the crate; its examples
 	$(CARGO_TEST) -p histrs
-	@# The first set is the one that ran.
-	@for set in $$(cargo run --quiet --profile test-release -p histrs --example instruction_sets | \
-	    tail -n +2); do \
-	    echo "HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --tests"; \
-	    HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --tests || exit 1; \
-	done
 	@for path in rust/histrs/examples/*.rs rust/histrs/examples/*/main.rs; do \
 	    test -e "$$path" || continue; \
 	    case "$$path" in \
@@ -80,16 +83,23 @@ test-rust: check-rust ## unit, property and documentation tests of the crate; it
 	    cargo run --quiet --profile test-release -p histrs --example "$$name" || exit 1; \
 	done
 
-test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest, every SIMD path, docstrings, README
-	$(PYTHON) -m pytest $(ARGS)
+test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest on every core: tests, docstrings, README
+	$(PYTEST) $(ARGS)
+
+test-checked: check-rust ## tests of the crate with overflow checks and debug assertions
+	cargo test --profile test-checked -p histrs --tests
+
+# The first set is the one that the other targets run.
+test-simd: check-rust $(STAMPS)/group-test $(EXTENSION) ## crate and pytest on each further instruction set
 	@for set in $$($(PYTHON) -c 'from histrs import _histrs; \
 	    print(*_histrs.instruction_sets()[1:])'); do \
-	    echo "HISTRS_SIMD=$$set $(PYTHON) -m pytest -m simd_paths"; \
-	    HISTRS_SIMD=$$set $(PYTHON) -m pytest -m simd_paths || exit 1; \
+	    echo "HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --tests"; \
+	    HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --tests || exit 1; \
+	    echo "HISTRS_SIMD=$$set $(PYTEST) -m simd_paths"; \
+	    HISTRS_SIMD=$$set $(PYTEST) -m simd_paths || exit 1; \
 	done
-	$(PYTHON) -m pytest --doctest-modules python/histrs
 
-# The one that OPENBLAS_CORETYPE names, or OpenBLAS chooses, is what test-python runs under.
+# Not the one that OPENBLAS_CORETYPE names, or OpenBLAS chooses: test-python runs under it.
 test-blas: check-rust $(STAMPS)/group-test $(EXTENSION) ## tests of solvers under each kernel of OpenBLAS
 	@for kernel in native Haswell:avx2 SkylakeX:avx512vl; do \
 	    name=$${kernel%:*}; \
@@ -97,16 +107,17 @@ test-blas: check-rust $(STAMPS)/group-test $(EXTENSION) ## tests of solvers unde
 	    if test "$$name" != native && ! grep -qw "$${kernel#*:}" /proc/cpuinfo 2>/dev/null; then \
 	        echo "OpenBLAS $$name: not for this machine"; continue; \
 	    fi; \
-	    echo "OpenBLAS $$name: $(PYTHON) -m pytest $(BLAS_TESTS)"; \
+	    echo "OpenBLAS $$name: $(PYTEST) $(BLAS_TESTS)"; \
 	    core=OPENBLAS_CORETYPE=$$name; test "$$name" != native || core=; \
 	    env -u OPENBLAS_CORETYPE -u OPENBLAS_L2_SIZE $$core \
-	        $(PYTHON) -m pytest $(BLAS_TESTS) || exit 1; \
+	        $(PYTEST) $(BLAS_TESTS) || exit 1; \
 	done
 
 # scikit-learn 1.6 asks for SCIPY_ARRAY_API where its own tests of estimators are imported, and checks
 # less than later ones do: what is expected to fail there may pass.
 test-oldest: check-rust $(STAMPS)/oldest $(EXTENSION) ## pytest with the oldest versions in pyproject.toml
-	SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest -o xfail_strict=false $(ARGS)
+	SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest -n auto --dist worksteal \
+	    -o xfail_strict=false tests $(ARGS)
 
 fuzz: check-rust $(STAMPS)/group-test $(EXTENSION) ## random programs for MINUTES, half of them in Rust; then a soak
 	@end=$$(( $$(date +%s) + 30 * $(MINUTES) )); seed=$(SEED); \
