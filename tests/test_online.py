@@ -212,7 +212,7 @@ class Online(RuleBasedStateMachine):
         np.testing.assert_allclose(model.dual_coef_, expected, rtol=0, atol=1e-6 * scale)
 
 
-Online.TestCase.settings = settings(max_examples=40, stateful_step_count=10, deadline=None)
+Online.TestCase.settings = settings(max_examples=25, stateful_step_count=10, deadline=None)
 TestOnline = Online.TestCase
 
 

@@ -106,22 +106,22 @@ def test_targets_are_learned_by_themselves_on_any_number_of_threads(rng):
 
 
 @pytest.mark.parametrize("groups", [None, [0, 0, 1, 2, 2, 2, 0, 3]])
-@pytest.mark.parametrize("max_iter", [1, 3, 7, 30])
-def test_the_gap_bounds_the_distance_from_the_minimum(rng, groups, max_iter):
+def test_the_gap_bounds_the_distance_from_the_minimum(rng, groups):
     Z, y = correlated(rng, 40, 8)
     y = y[:, 0]
     names = np.arange(8) if groups is None else np.array(groups)
     weights = np.sqrt(np.unique(names, return_counts=True)[1])
     for share in (0.7, 0.1, 0.001):
         alpha = share * largest_alpha(Z, y)
-        kind = {"alpha": alpha, "max_iter": max_iter, "tol": 0.0}
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            ours = MomentGroupLasso(groups, **kind).fit(Z, y)
         best, intercept = oracle.group_lasso(Z, y, alpha, names, weights)
         least = oracle.lasso_objective(Z, y, best, intercept, alpha, names, weights)
-        found = oracle.lasso_objective(Z, y, ours.coef_, ours.intercept_, alpha, names, weights)
-        assert -1e-12 <= found - least <= ours.dual_gap_ + 1e-12
+        for max_iter in (1, 3, 7, 30):
+            kind = {"alpha": alpha, "max_iter": max_iter, "tol": 0.0}
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                ours = MomentGroupLasso(groups, **kind).fit(Z, y)
+            found = oracle.lasso_objective(Z, y, ours.coef_, ours.intercept_, alpha, names, weights)
+            assert -1e-12 <= found - least <= ours.dual_gap_ + 1e-12
 
 
 def test_a_path_is_scikit_learns_and_ends_at_zero(rng):
