@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._docs import documented
+from histrs._row_blocks import in_row_blocks
 from histrs._validation import Matrix
 from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
@@ -136,7 +137,7 @@ class KernelProjectionMap(LandmarkMap):
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)
-        K = self._kernel(X, self.landmarks_)
+        K = in_row_blocks(X, lambda rows: self._kernel(rows, self.landmarks_))
         whitening = getattr(self, "whitening_", None)
         features = self.inner_product_.solve(K.T).T if whitening is None else K @ whitening
         return features.astype(X.dtype, order="C", copy=False)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._docs import documented
+from histrs._row_blocks import Part
 from histrs._scale import check_computed, in_precision_of, may_overflow
 from histrs._sparse_result import csr_result
 from histrs._validation import Matrix, count_threads
@@ -23,7 +24,7 @@ from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
 
 Selection: TypeAlias = Literal["nearest", "matching-pursuit", "orthogonal-matching-pursuit"]
 # Bytes of kernel values between rows and landmarks that are held at once.
-_KERNEL_BYTES = 2**25
+_KERNEL_BYTES = 2**22
 
 
 @documented(MAPS)
@@ -162,8 +163,9 @@ class SparseKernelMap(LandmarkMap):
         Z, K = self.landmarks_, self._kernel_of_landmarks
         n_threads = count_threads(self.n_jobs)
         blocks = []
-        for rows in gen_batches(X.shape[0], max(1, _KERNEL_BYTES // (8 * Z.shape[0]))):
-            k_xz = np.ascontiguousarray(self._kernel(X[rows], Z))
+        for rows in gen_batches(X.shape[0], max(1, _KERNEL_BYTES // (8 * max(Z.shape)))):
+            with Part(rows.start, 0).naming_indices():
+                k_xz = np.ascontiguousarray(self._kernel(X[rows], Z))
             parts = _histrs.sparse_codes(k_xz, K, self.n_nonzero, self.selection, n_threads)
             blocks.append(csr_result(parts, len(k_xz)))
         codes: sparse.csr_array = sparse.vstack(blocks, format="csr", dtype=X.dtype)

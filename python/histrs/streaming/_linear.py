@@ -15,6 +15,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
+from histrs._row_blocks import in_row_blocks
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs._warnings import warn
 from histrs.kernel_approximation import ExpChi2Sampler
@@ -118,7 +119,9 @@ class LinearModel(BaseEstimator):
 
     def _scores_of_features(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         X = validate_data(self, X, reset=False, **ROW_CHECKS)
-        return np.asarray(X @ self.coef_.T + self.intercept_, dtype=X.dtype)
+        return in_row_blocks(
+            X, lambda rows: np.asarray(rows @ self.coef_.T + self.intercept_, dtype=X.dtype)
+        )
 
     def _mapped_scores(self, X: Any, feature_map: Any) -> NDArray[Any]:
         """Return the scores of the features of rows, which are never all held."""

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
+from histrs._row_blocks import in_row_blocks
 from histrs._scale import check_computed, may_overflow
 from histrs._sparse import is_sparse
 from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
@@ -281,8 +282,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                     projected = np.asarray(rows, dtype=X.dtype)
                 else:
                     # Centred first: the difference of projections cancels where means are large.
-                    centred = (X - self.mean_.astype(X.dtype)).astype(X.dtype, copy=False)
-                    projected = np.asarray(centred @ components.T.astype(X.dtype))
+                    mean, axes = self.mean_.astype(X.dtype), components.T.astype(X.dtype)
+                    projected = in_row_blocks(X, lambda rows: (rows - mean) @ axes)
             check_computed(projected, "The projections", _CURE)
         return projected
 

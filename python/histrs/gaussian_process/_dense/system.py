@@ -22,7 +22,7 @@ from histrs.gaussian_process._row_weights import appended
 # Part of the memory that matrices of all pairs of rows may take.
 _MEMORY_SHARE = 0.75
 # Entries of the kernel between training rows and others that are made at a time.
-_ENTRIES = 1 << 23
+_ENTRIES = 1 << 20
 # Removing a larger part of the rows from a factor takes longer than factorising again.
 _MAX_REMOVED = 0.2
 
@@ -184,8 +184,8 @@ class DenseSystem:
     def blocks(self, X: Any, n_threads: int | None = None) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of some rows of `X` at a time with the training rows, and which."""
         n_threads = self.n_threads if n_threads is None else n_threads
-        n_train = self.X.shape[0]
-        size = max(1, _ENTRIES // max(n_train, 1))
+        # As many entries of the kernel as of rows, which may be converted.
+        size = max(1, _ENTRIES // max(*self.X.shape, 1))
         for start in range(0, X.shape[0], size):
             rows = slice(start, min(start + size, X.shape[0]))
             yield rows, self.kernel.between(X[rows], self.X, n_threads)

@@ -7,7 +7,6 @@ use crate::memory;
 use crate::transport::emd::ground::Ground;
 use crate::transport::emd::histograms::Histogram;
 use crate::transport::emd::powers::{exponent, factors};
-use crate::transport::emd::refinement::Rests;
 
 /// Reduced costs have fewer bits: sums of three of them fit.
 pub(super) const BITS: u32 = 60;
@@ -31,6 +30,14 @@ pub(super) struct Problem {
     /// What is left of costs, once they were refined.
     pub(super) rests: Rests,
     pub(super) is_refined: bool,
+}
+
+/// What is left of costs after whole units, and the power of two that is the unit.
+#[derive(Default)]
+pub(super) struct Rests {
+    /// Infinite where a cell is closed.
+    pub(super) values: Vec<f64>,
+    pub(super) unit: i32,
 }
 
 impl Problem {

@@ -18,14 +18,6 @@ use crate::transport::emd::tree::Tree;
 /// Units are fine enough where the smallest cost has so many bits of them.
 const PRECISION: i32 = 40;
 
-/// What is left of costs after whole units, and the power of two that is the unit.
-#[derive(Default)]
-pub(super) struct Rests {
-    /// Infinite where a cell is closed.
-    values: Vec<f64>,
-    unit: i32,
-}
-
 impl Problem {
     /// Makes the costs finer where rounding may hide a better plan than that of the tree, which is
     /// the best for them; answers whether it did.

@@ -1,0 +1,43 @@
+"""Answers of fitted estimators copy no rows that come in either precision and in C order."""
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from histrs.gaussian_process import SlicedGPClassifier, SlicedGPRegressor
+from histrs.prototypes import HistogramCompressor
+from tests.all_estimators import CASES, ROWS, data
+
+# Tables become numbers, and their columns are standardised; transport is between rows of sum 1.
+CHANGED = (SlicedGPClassifier, SlicedGPRegressor, HistogramCompressor)
+METHODS = ("predict", "predict_proba", "decision_function", "transform")
+NAMED = [(type(case.make()), case) for case in CASES if case.takes == ROWS]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(
+    "case",
+    [case for kind, case in NAMED if kind not in CHANGED],
+    ids=[kind.__name__ for kind, _ in NAMED if kind not in CHANGED],
+)
+def test_dense_rows_are_not_copied(rng, case, dtype):
+    X, y = data(case, 12, 2)
+    X = np.hstack([X, rng.uniform(0.01, 0.1, (12, 124))]).astype(dtype)
+    model = case.make().fit(X, y)
+    rows = np.tile(X, (4000, 1))
+    for name in METHODS:
+        answer = getattr(model, name, None)
+        if answer is None:
+            continue
+        # What is loaded or cached by the first call is no copy.
+        answer(X)
+        tracemalloc.start()
+        try:
+            result = answer(rows)
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        parts = (result.data, result.indices) if sparse.issparse(result) else (result,)
+        assert peak - sum(part.nbytes for part in parts) < 0.5 * rows.nbytes, name
