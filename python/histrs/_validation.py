@@ -24,6 +24,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from histrs import _histrs
 from histrs._dask import is_dask
+from histrs._frames import frame_of, numbers_of, refuse_text
 from histrs._sparse import refuse_sparse, sound
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
@@ -66,8 +67,37 @@ def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: 
     converts sparse matrices before it looks at them, and SciPy's conversions trust the parts.
     """
     X = sound(X, "X") if sparse.issparse(X) else X
-    with np.errstate(**_QUIET), _wrappers_named(estimator, y):
-        return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
+    frame = frame_of(X)
+    with np.errstate(**_QUIET), _wrappers_named(estimator, y), _text_named(X, "X"):
+        X = numbers_of(X if frame is None else frame)
+        if frame is None:
+            return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
+        # The names are those of the frame, and the numbers those of its columns.
+        validate_columns(estimator, frame, y, reset=checks.pop("reset", True))
+        if y is None or y is _ABSENT:
+            return validation.check_array(  # noqa: TID251
+                X, estimator=estimator, input_name="X", **checks
+            )
+        return validation.check_X_y(X, y, estimator=estimator, **checks)
+
+
+def validate_columns(estimator: Any, X: Any, y: Any = _ABSENT, *, reset: bool) -> None:
+    """Check, or note, the number and the names of the columns of a table."""
+    frame = frame_of(X)
+    native = X if frame is None else frame.to_native()
+    validation.validate_data(  # noqa: TID251
+        estimator, native, y, reset=reset, skip_check_array=True
+    )
+
+
+@contextmanager
+def _text_named(X: Any, name: str) -> Iterator[None]:
+    """Say which column of an array holds what is no number."""
+    try:
+        yield
+    except (TypeError, ValueError):
+        refuse_text(X, name)
+        raise
 
 
 @contextmanager
@@ -90,7 +120,8 @@ def _wrappers_named(estimator: Any, y: Any) -> Iterator[None]:
 def check_array(X: Any, *, input_name: str = "X", **checks: Any) -> Any:
     """Return what scikit-learn's `check_array` does, once a sparse matrix is known to be sound."""
     X = sound(X, input_name) if sparse.issparse(X) else X
-    with np.errstate(**_QUIET):
+    with np.errstate(**_QUIET), _text_named(X, input_name):
+        X = numbers_of(X, input_name)
         return validation.check_array(X, input_name=input_name, **checks)  # noqa: TID251
 
 

@@ -18,6 +18,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._frames import frame_of
 from histrs._labels import classes_of, encode
 from histrs._progress import ChainProgress
 from histrs._scale import exponent_of, may_overflow
@@ -213,9 +214,11 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         {ndarray, sparse matrix} of shape (n_samples, n_selected)
             Their columns, of the type that `X` has.
         """
+        frame = frame_of(X)
+        rows: Any = X if frame is None else frame.to_native()
         with may_overflow():
             kept: NDArray[Any] | Matrix = super().transform(
-                sound(X, "X") if sparse.issparse(X) else X
+                sound(rows, "X") if sparse.issparse(rows) else rows
             )
             return kept
 
