@@ -14,7 +14,7 @@ from histrs.gaussian_process import (
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
-from histrs.metrics import intersection_kernel
+from histrs.metrics import chi2_distances, emd_distances, intersection_kernel
 from histrs.streaming import Moments, PCARidge
 from tests.all_estimators import CASES, ROWS, data
 from tests.contract import answers, assert_same, fitted
@@ -302,3 +302,17 @@ def test_what_can_be_no_category_is_refused():
     # Intervals of numbers are categories.
     (cut,) = columns_of(pd.DataFrame({"size": pd.cut([1.0, 2.0, 3.0], 2)}))
     assert cut.kind == "categories"
+
+
+@pytest.mark.parametrize("distances", [intersection_kernel, chi2_distances, emd_distances])
+def test_two_frames_are_matched_by_name(distances):
+    X = pd.DataFrame(np.random.default_rng(0).dirichlet(np.ones(3), 5), columns=list("abc"))
+    more = {"M": 1.0 - np.eye(3)} if distances is emd_distances else {}
+    expected = distances(X.to_numpy(), X.to_numpy(), **more)
+    other = X[["c", "a", "b"]]
+    for Y in (other, pl.from_pandas(other), X.to_numpy()):
+        np.testing.assert_array_equal(distances(X, Y, **more), expected)
+    with pytest.raises(ValueError, match="Y has no column 'b', unlike X"):
+        distances(X, X.rename(columns={"b": "B"}), **more)
+    with pytest.raises(ValueError, match="Y has a column 'd', unlike X"):
+        distances(X, X.assign(d=0.0), **more)

@@ -189,6 +189,59 @@ def names_of(frame: nw.DataFrame[Any]) -> list[str] | None:
     return names if all(isinstance(name, str) for name in names) else None
 
 
+def order_of(
+    names: Sequence[str], known: Sequence[str], what: str, others: str
+) -> NDArray[np.intp] | None:
+    """Return where each known column is among the named ones; None where all are in their place.
+
+    Parameters
+    ----------
+    names, known : sequences of str
+        Names of the columns of `what`, and those that they are matched with.
+    what, others : str
+        What errors call the two.
+
+    Raises
+    ------
+    ValueError
+        If `what` lacks a column, or has one more.
+    """
+    if list(names) == list(known):
+        return None
+    places = {name: place for place, name in enumerate(names)}
+    lacking = [name for name in known if name not in places]
+    if lacking:
+        raise ValueError(
+            f"{what} has no column {lacking[0]!r}, unlike {others}; its columns are {list(names)}: "
+            "give all rows the same columns, in any order."
+        )
+    further = sorted(set(names) - set(known))
+    if further:
+        raise ValueError(
+            f"{what} has a column {further[0]!r}, unlike {others}, whose columns are "
+            f"{list(known)}: give all rows the same columns, in any order."
+        )
+    return np.array([places[name] for name in known])
+
+
+def in_order_of(X: Any, Y: Any) -> Any:
+    """Return `Y` with its columns in the order of those of `X`, where both have names.
+
+    Raises
+    ------
+    ValueError
+        If one lacks a column of the other.
+    """
+    frames = frame_of(X), frame_of(Y)
+    if frames[0] is None or frames[1] is None:
+        return Y
+    known, names = names_of(frames[0]), names_of(frames[1])
+    if known is None or names is None:
+        return Y
+    order = order_of(names, known, "Y", "X")
+    return Y if order is None else frames[1][:, order.tolist()]
+
+
 def refuse_text(X: Any, name: str = "X") -> None:
     """Fail where an array holds what is no number; the message names the column.
 

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from histrs.streaming._names import ColumnNames, order_of
+from histrs._frames import order_of
+from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import check_finite, checked, matrix
 from histrs.streaming._sums import OVERFLOW, Array, CentredSums, finite, full
 from histrs.streaming._weights import checked_weights
@@ -269,7 +270,7 @@ class MomentSums:
         """Return moments that belong to these, with their columns in the order of these."""
         order = None
         if self.feature_names is not None and other.feature_names is not None:
-            order = order_of(other.feature_names, self.feature_names, name)
+            order = order_of(other.feature_names, self.feature_names, name, "these moments")
         self._check_same(other.n_features, other.n_targets, other.digest, name)
         if order is None:
             return other

@@ -10,8 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._frames import frame_of, names_of, numbers_of
+from histrs._frames import frame_of, names_of, numbers_of, order_of
 from histrs._sparse import is_sparse, sound
+
+# What errors call the rows that further ones are matched with.
+BEFORE = "the rows before"
 
 
 class NamedRows(NamedTuple):
@@ -19,39 +22,6 @@ class NamedRows(NamedTuple):
 
     rows: NDArray[Any]
     names: list[str]
-
-
-def order_of(names: Sequence[str], known: Sequence[str], what: str) -> NDArray[np.intp] | None:
-    """Return where each known column is among the named ones; None where all are in their place.
-
-    Parameters
-    ----------
-    names, known : sequences of str
-        Names of the columns of `what`, and those that they are matched with.
-    what : str
-        What errors call the rows.
-
-    Raises
-    ------
-    ValueError
-        If `what` lacks a column, or has one more.
-    """
-    if list(names) == list(known):
-        return None
-    places = {name: place for place, name in enumerate(names)}
-    lacking = [name for name in known if name not in places]
-    if lacking:
-        raise ValueError(
-            f"{what} has no column {lacking[0]!r}, which the rows before have; its columns are "
-            f"{list(names)}: give all rows the same columns, in any order."
-        )
-    further = sorted(set(names) - set(known))
-    if further:
-        raise ValueError(
-            f"{what} has a column {further[0]!r}, which the rows before have not; theirs are "
-            f"{list(known)}: give all rows the same columns, in any order."
-        )
-    return np.array([places[name] for name in known])
 
 
 class ColumnNames:
@@ -100,4 +70,4 @@ class ColumnNames:
     def _order(self, names: list[str], what: str) -> NDArray[np.intp] | None:
         if self.known is None:
             self.known = names
-        return order_of(names, self.known, what)
+        return order_of(names, self.known, what, BEFORE)

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._frames import numbers_in
-from histrs.streaming._names import NamedRows, order_of
+from histrs._frames import numbers_in, order_of
+from histrs.streaming._names import BEFORE, NamedRows
 
 # Columns of a table, each an array of as many entries.
 Columns = list[NDArray[Any]]
@@ -245,7 +245,7 @@ def _split(
     if missing:
         raise ValueError(f"{given} has no column {missing[0]!r}; its columns are {names}.")
     # All of them, and no others.
-    order_of([name for name in names if name not in taken], features, given)
+    order_of([name for name in names if name not in taken], features, given, BEFORE)
     values = [numbers_in(known[name], f"Column {name!r} of {given}") for name in features]
     n_rows = len(columns[0]) if columns else 0
     groups = [[known[name] for name in group] for group in own]
