@@ -26,6 +26,7 @@ from histrs._sparse import sound
 from histrs._threads import blas_threads_at_most
 from histrs._validation import (
     Matrix,
+    bad_rows_named,
     check_random_state,
     real_array,
     unchanged_on_error,
@@ -216,7 +217,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         """
         frame = frame_of(X)
         rows: Any = X if frame is None else frame.to_native()
-        with may_overflow():
+        with may_overflow(), bad_rows_named(rows, "X"):
             kept: NDArray[Any] | Matrix = super().transform(
                 sound(rows, "X") if sparse.issparse(rows) else rows
             )

@@ -35,6 +35,8 @@ class RowReader(ABC):
 
     is_distributed: ClassVar[bool] = False
     """Whether rows are on a cluster, which adds up what is made of them."""
+    has_own_chunks: ClassVar[bool] = False
+    """Whether rows come in chunks of their own, of any sizes."""
 
     @classmethod
     @abstractmethod
@@ -128,6 +130,7 @@ class DaskReader(GivenRows):
     """A dask array, whose partitions are chunks."""
 
     is_distributed = True
+    has_own_chunks = True
 
     @property
     def n_features(self) -> int | None:
@@ -207,6 +210,8 @@ class ArrayReader(GivenRows):
 
 class ChunkReader(RowReader):
     """An iterable of chunks: rows, or tuples of rows, targets and weights."""
+
+    has_own_chunks = True
 
     @classmethod
     def of(cls, rows: Rows) -> Self | None:

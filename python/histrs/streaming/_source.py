@@ -14,7 +14,7 @@ from sklearn.utils.validation import _num_samples
 
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
-from histrs._validation import count_threads
+from histrs._validation import count_threads, with_rows_named
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._consumed import Consumed
 from histrs.streaming._names import ColumnNames
@@ -33,13 +33,14 @@ def unchanged(targets: Any) -> Any:
 
 @contextmanager
 def in_chunk(number: int, source: RowSource) -> Iterator[None]:
-    """Say in errors which chunk is bad."""
+    """Say in errors which chunk is bad, or which row where all chunks are of one size."""
     try:
         yield
     except ValueError as error:
-        if source.is_one_chunk():
-            raise
-        raise ValueError(f"in chunk {number}, counted from 0: {error}") from error
+        if source.reader.has_own_chunks:
+            raise ValueError(f"in chunk {number}, counted from 0: {error}") from error
+        first = number * source.chunk_size
+        raise ValueError(with_rows_named(str(error), lambda row: row + first)) from error
 
 
 @dataclass(frozen=True)
@@ -146,10 +147,6 @@ class RowSource:
         weights = self._weighed(self.targets, self.weights)
         used = _used(self.rows, weights)
         return int(used[0]) if len(used) > 0 else 0
-
-    def is_one_chunk(self) -> bool:
-        """Say whether the rows are a matrix no longer than a chunk."""
-        return self._n_chunks() == 1
 
     def without_rows(self) -> Self:
         """Return how a pass is made, to be sent to where the rows are."""
