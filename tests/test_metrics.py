@@ -342,7 +342,7 @@ def test_negative_duplicates_count_as_their_sum(rng):
         (np.ones(3), None, "(?i)expected 2d array.*reshape"),
         (np.float64(3.0), None, "(?i)expected 2d array.*reshape"),
         (np.ones((2, 3)), np.ones((2, 3, 1)), "dim 3"),
-        ([[1.0, "a"]], None, "could not convert string to float"),
+        ([[1.0, "a"]], None, r"X\[:, 1\] holds text .*such as 'a'"),
         (np.ones((2, 2)) * 1j, None, "Complex data not supported"),
     ],
 )

@@ -167,7 +167,7 @@ BAD_X = {
     "vector": (lambda X: X[:, 0], r"(?s)Expected 2D array, got 1D.*Reshape"),
     "cube": (lambda X: X[:, :, None], r"dim 3"),
     "complex": (lambda X: X * 1j, "Complex data not supported"),
-    "words": (lambda X: np.full(X.shape, "word"), "could not convert string"),
+    "words": (lambda X: np.full(X.shape, "word"), r"X\[:, 0\] holds text .*such as 'word'"),
     "None": (lambda X: np.full(X.shape, None), "(?i)NaN|float"),
     "column index too large": (
         malformed(indices=set_item(0, 100)),

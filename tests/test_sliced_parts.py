@@ -16,6 +16,7 @@ from sklearn.preprocessing import PowerTransformer, StandardScaler
 from sklearn.utils import get_tags
 
 from histrs._calibration import fit_calibration, log_losses
+from histrs._frames import columns_of
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
@@ -67,7 +68,7 @@ from histrs.gaussian_process._sliced.rows import (
     without_rows,
 )
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
-from histrs.gaussian_process._sliced.table import Table, has_categories, is_frame
+from histrs.gaussian_process._sliced.table import Table
 from tests.oracles import sliced as oracle
 
 each = pytest.mark.parametrize
@@ -1650,7 +1651,7 @@ def test_a_table_is_its_numbers_and_a_column_for_each_category(rng):
             "height": [0.5, np.nan, 1.5, 2.0],
         }
     )
-    known = Table.of(frame)
+    known = Table.of(columns_of(frame))
     expected = [
         # Size and height; a, b and none; 2.5, 3 and x; not old, old.
         [1.0, 0.5, 0, 1, 0, 0, 1, 0, 0, 1],
@@ -1658,32 +1659,25 @@ def test_a_table_is_its_numbers_and_a_column_for_each_category(rng):
         [3.0, 1.5, 0, 1, 0, 1, 0, 0, 0, 1],
         [4.0, 2.0, 0, 0, 1, 0, 1, 0, 0, 1],
     ]
-    np.testing.assert_array_equal(known.read(frame), expected)
+    np.testing.assert_array_equal(known.read(columns_of(frame)), expected)
     assert known.sources.tolist() == [1, 4, 0, 0, 0, 2, 2, 2, 3, 3]
     # In any order of the rows; what the fit had not is none of them.
-    order = [3, 1, 0, 2]
-    np.testing.assert_array_equal(Table.of(frame.iloc[order]).read(frame), expected)
+    again = Table.of(columns_of(frame.iloc[[3, 1, 0, 2]]))
+    np.testing.assert_array_equal(again.read(columns_of(frame)), expected)
     new = frame.iloc[:2].assign(kind=["c", None], mixed=[None, 7])
-    found = known.read(new)
+    found = known.read(columns_of(new))
     assert found[:, 2:5].tolist() == [[0, 0, 0], [0, 0, 1]]
     assert not found[:, 5:8].any()
     # All of them categories, and none.
-    assert Table.of(frame[["kind"]]).read(frame[["kind"]]).shape == (4, 3)
+    kind = columns_of(frame[["kind"]])
+    assert Table.of(kind).read(kind).shape == (4, 3)
+    assert not Table.of(kind).is_of_numbers
     numbers = frame[["size", "height"]]
-    assert Table.of(numbers).sources.tolist() == [0, 1]
-    np.testing.assert_array_equal(Table.of(numbers).read(numbers), numbers.to_numpy())
-
-
-def test_frames_are_told_from_what_looks_a_little_like_them():
-    pd = pytest.importorskip("pandas")
-    numbers = pd.DataFrame({"a": [1.0], "b": [2]})
-    assert is_frame(numbers)
-    assert not is_frame(numbers["a"])
-    assert not is_frame(SimpleNamespace(columns=["a"]))
-    assert not is_frame(np.ones((2, 2)))
-    assert not has_categories(numbers)
-    assert not has_categories(np.ones((2, 2)))
-    assert has_categories(numbers.assign(c="x"))
+    of_numbers = Table.of(columns_of(numbers))
+    assert of_numbers == Table.of_numbers(2)
+    assert of_numbers.is_of_numbers
+    assert of_numbers.sources.tolist() == [0, 1]
+    np.testing.assert_array_equal(of_numbers.read(columns_of(numbers)), numbers.to_numpy())
 
 
 # ---- patterns of missing targets ---------------------------------------------------------------

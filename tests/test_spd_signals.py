@@ -28,6 +28,7 @@ def trials(rng, n=5, p=4, n_times=50, dtype=np.float64):
 # ---- Covariances -------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:X has .* times of .* channels")
 @given(
     n=st.sampled_from([1, 2, 70]),
     p=st.integers(1, 9),
@@ -44,6 +45,7 @@ def test_covariances_are_their_definition(n, p, n_times, shrinkage, seed):
 
 
 @pytest.mark.parametrize(("p", "n_times"), [(3, 40), (24, 100), (65, 1100), (7, 3)])
+@pytest.mark.filterwarnings("ignore:X has .* times of .* channels")
 def test_estimators_are_those_of_scikit_learn(rng, p, n_times):
     X = trials(rng, 3, p, n_times)
     for estimator, function in {
@@ -207,6 +209,7 @@ def test_single_precision_and_a_channel_of_zeros(rng):
     assert CommonRange(tol=1e-5).fit(C.astype(np.float64)).rank_ == 5
 
 
+@pytest.mark.filterwarnings("ignore:X has .* times of .* channels")
 def test_what_common_range_refuses(rng):
     few = Covariances("scm").fit_transform(trials(rng, 20, 8, 5))
     with pytest.raises(ValueError, match="no direction in which all matrices have variance"):

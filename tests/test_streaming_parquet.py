@@ -64,7 +64,7 @@ def test_a_parquet_file_that_has_grown_within_a_chunk_is_refused(rng, tmp_path):
 def test_parquet_columns_that_are_not_numbers(tmp_path):
     table = pyarrow.table({"a": [1.0, 2.0], "b": ["x", "y"]})
     parquet.write_table(table, tmp_path / "t.parquet")
-    with pytest.raises(ValueError, match=r"column 'b' has dtype object"):
+    with pytest.raises(ValueError, match=r"Column 'b' of .*t.parquet holds text .*such as 'x'"):
         Moments.of(tmp_path / "t.parquet")
     parquet.write_table(pyarrow.table({"a": [1.0, None]}), tmp_path / "t.parquet")
     with pytest.raises(ValueError, match=r"Z\[1, 0\] is NaN"):

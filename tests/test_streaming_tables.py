@@ -132,7 +132,7 @@ def test_tables_that_cannot_be_read(data, tmp_path):
     with pytest.raises(FileNotFoundError, match="no such file"):
         Moments.of(str(tmp_path / "none-*.csv"), "y")
     frame.assign(a="text").to_csv(tmp_path / "text.csv", index=False)
-    with pytest.raises(ValueError, match=r"text.csv: column 'a' has dtype object: expected num"):
+    with pytest.raises(ValueError, match=r"Column 'a' of .*text.csv holds text .*such as 'text'"):
         Moments.of(tmp_path / "text.csv", "y")
     (tmp_path / "broken.csv").write_text("a,b\n1,2\n3\n")
     with pytest.raises(ValueError, match=r"broken.csv: .*Expected 2 columns"):

@@ -7,6 +7,7 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from tests.all_estimators import CASES, data
 from tests.helpers import assert_close
 
 SOLVERS = ["auto", "cg"]
@@ -156,7 +157,40 @@ def test_constant_targets(rng, value):
     mean, std = model.predict(X, return_std=True)
     np.testing.assert_array_equal(mean, value)
     assert np.all(std > 0.0)
-    assert model.y_std_ == 1.0
+    assert np.all(std <= 4.0 * model.y_std_)
+    assert model.y_std_ == max(1e-14 * value, np.finfo(np.float64).tiny)
+
+
+WITH_STD = [case for case in CASES if hasattr(case.make(), "predict_leave_one_out")]
+
+
+@pytest.mark.parametrize("case", WITH_STD, ids=lambda case: type(case.make()).__name__)
+@pytest.mark.parametrize("value", [0.0, 3.0, -5e8, 2e-9, 1e150])
+@pytest.mark.filterwarnings("ignore")
+def test_a_target_of_one_value_is_sure_whatever_its_unit(case, value):
+    X, y = data(case)
+    y = y - y.mean()
+    almost_none = max(1e-13 * abs(value), 1e-300)
+
+    def check(mean, std):
+        np.testing.assert_array_equal(mean, value)
+        assert np.all((std > 0.0) & (std <= almost_none))
+
+    model = case.make().fit(X, np.full(len(X), value))
+    check(*model.predict(X, return_std=True))
+    # Beside another target, and with a spread of rounding.
+    both = case.make().fit(X, np.column_stack([np.full(len(X), value), y]))
+    mean, std = both.predict(X, return_std=True)
+    check(mean[:, 0], std[:, 0])
+    assert std[:, 1].min() > 1e-6
+    rounded = value * (1.0 + 4e-16 * (np.arange(len(X)) % 2))
+    assert np.all(case.make().fit(X, rounded).predict(X, return_std=True)[1] <= almost_none)
+    # What comes later has a unit.
+    unit = max(abs(value), 1.0)
+    model.partial_fit(X, value + unit * y)
+    mean, std = model.predict(X, return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all((std > 1e-3 * unit) & (std < 1e3 * unit))
 
 
 def test_one_row(rng):

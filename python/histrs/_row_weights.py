@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight
 
+from histrs._frames import frame_of
 from histrs._labels import NOTHING_WEIGHS, weights_of_classes
 from histrs._sparse import is_sparse, sound
 
@@ -38,6 +39,9 @@ class RowWeights(NamedTuple):
 
 def rows_at(rows: Any, indices: NDArray[np.intp]) -> Any:
     """Return some of the rows of an array, a frame, a list or a sparse matrix of any format."""
+    frame = frame_of(rows)
+    if frame is not None:
+        return frame[indices]
     # Of the formats of SciPy, COO, BSR and DIA have no rows.
     return _safe_indexing(sound(rows, "X").tocsr() if is_sparse(rows) else rows, indices)
 

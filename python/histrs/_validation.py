@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
 from typing import Any, TypeAlias
@@ -24,6 +25,7 @@ from sklearn.utils.multiclass import type_of_target
 
 from histrs import _histrs
 from histrs._dask import is_dask
+from histrs._frames import frame_of, numbers_of, refuse_text
 from histrs._sparse import refuse_sparse, sound
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
@@ -66,8 +68,77 @@ def validate_data(estimator: Any, X: Any = _ABSENT, y: Any = _ABSENT, **checks: 
     converts sparse matrices before it looks at them, and SciPy's conversions trust the parts.
     """
     X = sound(X, "X") if sparse.issparse(X) else X
-    with np.errstate(**_QUIET), _wrappers_named(estimator, y):
-        return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
+    frame = frame_of(X)
+    with (
+        np.errstate(**_QUIET),
+        _wrappers_named(estimator, y),
+        _bad_targets_named(y),
+        bad_rows_named(X, "X"),
+    ):
+        X = numbers_of(X if frame is None else frame)
+        if frame is None:
+            return validation.validate_data(estimator, X, y, **checks)  # noqa: TID251
+        # The names are those of the frame, and the numbers those of its columns.
+        validate_columns(estimator, frame, y, reset=checks.pop("reset", True))
+        if y is None or y is _ABSENT:
+            return validation.check_array(  # noqa: TID251
+                X, estimator=estimator, input_name="X", **checks
+            )
+        return validation.check_X_y(X, y, estimator=estimator, **checks)
+
+
+def validate_columns(estimator: Any, X: Any, y: Any = _ABSENT, *, reset: bool) -> None:
+    """Check, or note, the number and the names of the columns of a table."""
+    frame = frame_of(X)
+    native = X if frame is None else frame.to_native()
+    validation.validate_data(  # noqa: TID251
+        estimator, native, y, reset=reset, skip_check_array=True
+    )
+
+
+@contextmanager
+def bad_rows_named(X: Any, name: str) -> Iterator[None]:
+    """Say which column holds text, and which row is the first with NaN or infinity."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        refuse_text(X, name)
+        if str(error).startswith(f"Input {name} contains"):
+            _refuse_first(numbers_of(X, name), name, nan_is_welcome="infinity" in str(error))
+        raise
+
+
+def _refuse_first(X: Any, name: str, *, nan_is_welcome: bool) -> None:
+    if sparse.issparse(X):
+        check_finite(sound(X, name).tocsr(), name)
+        return
+    numbers = np.asarray(X, dtype=np.float64)
+    if nan_is_welcome and np.isinf(numbers).any():
+        numbers = np.where(np.isinf(numbers), numbers, 0.0)
+    check_finite(numbers, name)
+
+
+@contextmanager
+def naming_rows(rows: NDArray[np.intp] | None) -> Iterator[None]:
+    """Name the rows of the argument in errors of what is done with some of them.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_some,) or None
+        Which these are; None for all.
+    """
+    try:
+        yield
+    except ValueError as error:
+        if rows is None:
+            raise
+        message = with_rows_named(str(error), lambda row: int(rows[row]))
+        raise ValueError(message) from error
+
+
+def with_rows_named(message: str, row_of: Callable[[int], int]) -> str:
+    """Return a message about a row of X, or Z, with the number of the row in another place."""
+    return re.sub(r"\b([XZ])\[(\d+)", lambda found: f"{found[1]}[{row_of(int(found[2]))}", message)
 
 
 @contextmanager
@@ -90,36 +161,37 @@ def _wrappers_named(estimator: Any, y: Any) -> Iterator[None]:
 def check_array(X: Any, *, input_name: str = "X", **checks: Any) -> Any:
     """Return what scikit-learn's `check_array` does, once a sparse matrix is known to be sound."""
     X = sound(X, input_name) if sparse.issparse(X) else X
-    with np.errstate(**_QUIET):
+    with np.errstate(**_QUIET), bad_rows_named(X, input_name):
+        X = numbers_of(X, input_name)
         return validation.check_array(X, input_name=input_name, **checks)  # noqa: TID251
 
 
 def validate_fit(
     estimator: Any, X: ArrayLike | Matrix, y: ArrayLike, **checks: Any
 ) -> tuple[Matrix, NDArray[Any]]:
-    """Return `X` and `y` as `fit` needs them; scikit-learn's errors also name the bad target."""
-    with _bad_targets_named(y):
-        X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
+    """Return `X` and `y` as `fit` needs them."""
+    X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
     return X, y
 
 
 def validate_targets(estimator: Any, y: ArrayLike, **checks: Any) -> NDArray[Any]:
     """Return `y` as `fit` needs it, where `X` is a table that is looked at by itself."""
-    with _bad_targets_named(y):
-        # One that has seen no features asks for none.
-        targets: NDArray[Any] = validate_data(type(estimator)(), y=y, **checks)
+    # One that has seen no features asks for none.
+    targets: NDArray[Any] = validate_data(type(estimator)(), y=y, **checks)
     return targets
 
 
 @contextmanager
-def _bad_targets_named(y: ArrayLike) -> Iterator[None]:
+def _bad_targets_named(y: Any) -> Iterator[None]:
     refuse_sparse(y, "y")
     try:
         yield
     except ValueError as error:
         if not str(error).startswith("Input y contains"):
             raise
-        entry = tuple(np.argwhere(~np.isfinite(np.asarray(y, dtype=np.float64)))[0].tolist())
+        entries = np.asarray(y)
+        known = entries == entries if entries.dtype.kind == "O" else np.isfinite(entries)
+        entry = tuple(np.argwhere(~np.asarray(known, dtype=bool))[0].tolist())
         index = ", ".join(str(i) for i in entry)
         # Other targets of the row are worth learning from.
         several = np.ndim(y) == 2 and np.shape(y)[1] > 1

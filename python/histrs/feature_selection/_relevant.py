@@ -18,6 +18,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._frames import frame_of
 from histrs._labels import classes_of, encode
 from histrs._progress import ChainProgress
 from histrs._scale import exponent_of, may_overflow
@@ -25,6 +26,7 @@ from histrs._sparse import sound
 from histrs._threads import blas_threads_at_most
 from histrs._validation import (
     Matrix,
+    bad_rows_named,
     check_random_state,
     real_array,
     unchanged_on_error,
@@ -213,9 +215,11 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         {ndarray, sparse matrix} of shape (n_samples, n_selected)
             Their columns, of the type that `X` has.
         """
-        with may_overflow():
+        frame = frame_of(X)
+        rows: Any = X if frame is None else frame.to_native()
+        with may_overflow(), bad_rows_named(rows, "X"):
             kept: NDArray[Any] | Matrix = super().transform(
-                sound(X, "X") if sparse.issparse(X) else X
+                sound(rows, "X") if sparse.issparse(rows) else rows
             )
             return kept
 

@@ -290,8 +290,8 @@ y_mean_ : ndarray of shape (n_targets,)
 """,
     "y_std_": """
 y_std_ : ndarray of shape (n_targets,)
-    Standard deviation of each target in the first fit, 1 for constant targets: the unit of
-    noise and amplitude.
+    Standard deviation of each target in the first fit: the unit of noise and amplitude. That of a
+    target of one value is what rounding may leave of it, until `partial_fit` brings others.
 """,
     "noise_": """
 noise_, amplitude_ : float, or ndarray of shape (n_targets,)

@@ -9,6 +9,7 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._frames import dtypes_of
 from histrs._scale import may_overflow
 
 P = ParamSpec("P")
@@ -20,10 +21,10 @@ Answer: TypeAlias = NDArray[Any] | tuple[NDArray[Any], NDArray[Any]]
 
 def is_single(values: Any) -> bool:
     """Say whether numbers are of single precision: an array of any library, or all of a frame."""
-    if hasattr(values, "dtype") or not hasattr(values, "dtypes"):
+    dtypes = dtypes_of(values)
+    if dtypes is None:
         return _is_single(getattr(values, "dtype", None))
-    dtypes = list(values.dtypes)
-    return len(dtypes) > 0 and all(_is_single(dtype) for dtype in dtypes)
+    return len(dtypes) > 0 and all(map(_is_single, dtypes))
 
 
 def _is_single(dtype: Any) -> bool:

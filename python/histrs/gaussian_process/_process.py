@@ -12,6 +12,7 @@ from histrs._calibration import Readout
 from histrs._row_weights import RowWeights, in_units_of_mean, over_unit
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs._validation import naming_rows
 from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._likeliest import LikeliestHyperparameters
 from histrs.gaussian_process._posterior import Posterior
@@ -112,7 +113,10 @@ class GaussianProcess(LikeliestHyperparameters):
         self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
     ) -> tuple[Any, ...]:
         """Return rows and targets that have a weight, checked: no other leaves a trace."""
-        return checked if given.kept is None else self._rows_to_fit(*given.rows(*rows), **checks)
+        if given.kept is None:
+            return checked
+        with naming_rows(given.kept):
+            return self._rows_to_fit(*given.rows(*rows), **checks)
 
     def _keep_further_weights(self, weights: Array | None, n_rows: int) -> Array | None:
         """Keep the weights of further rows, and return what multiplies these in systems."""

@@ -165,6 +165,7 @@ class RegressionLearning(MissingTargets, GaussianProcess):
             row_scale = draft._keep_further_weights(rows.weights, len(Y))
             Y = np.vstack([draft._Y_given, Y])
             systems = draft._systems_with(rows.checked, Y.shape[1], row_scale)
+            draft._take_units_of_constants(Y)
             draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
         return self
 
@@ -217,15 +218,14 @@ class RegressionLearning(MissingTargets, GaussianProcess):
     def _standardised(self, Y: Array, weights: Array | None = None) -> Array:
         """Take the weights of rows and the unit of the targets; return them in it, centred."""
         self._keep_first_weights(weights)
-        _, centred = _centred(Y, self.sample_weight_fit_)
-        largest = np.max(np.abs(centred), axis=0, initial=0.0)
-        # A target of one value has no unit of its own.
-        constant = largest == 0.0
-        largest[constant] = 1.0
-        squares = np.average((centred / largest) ** 2, axis=0, weights=self.sample_weight_fit_)
-        self.y_std_ = largest * np.sqrt(squares)
-        self.y_std_[constant] = 1.0
+        self.y_std_ = _units(Y, self.sample_weight_fit_)
         return self._in_unit_of_fit(Y)
+
+    def _take_units_of_constants(self, Y: Array) -> None:
+        """Take the units of targets, of these rows too, that had one value so far."""
+        constant = self.y_std_ == _rounding(self.y_mean_)
+        if np.any(constant):
+            self.y_std_ = np.where(constant, _units(Y, self.sample_weight_fit_), self.y_std_)
 
     def _in_unit_of_fit(self, Y: Array) -> Array:
         """Keep the targets and their means; return what is left, in the unit of the first fit."""
@@ -303,6 +303,21 @@ class RegressionLearning(MissingTargets, GaussianProcess):
         parts = [fit._evaluated(each, slope=slope) for fit, each in zip(fits, thetas, strict=True)]
         values, gradients, stds = zip(*parts, strict=True)
         return sum(values), np.concatenate(gradients), sum(stds)
+
+
+def _units(Y: Array, weights: Array | None) -> Array:
+    """Return the standard deviations of targets; of one value, what rounding leaves of it."""
+    means, centred = _centred(Y, weights)
+    largest = np.max(np.abs(centred), axis=0, initial=0.0)
+    constant = largest == 0.0
+    largest[constant] = 1.0
+    squares = np.average((centred / largest) ** 2, axis=0, weights=weights)
+    return np.where(constant, _rounding(means), largest * np.sqrt(squares))
+
+
+def _rounding(values: Array) -> Array:
+    """Return the spread of targets of these values that is none."""
+    return np.maximum(_ROUNDING * np.abs(values), np.finfo(np.float64).tiny)
 
 
 def _centred(Y: Array, weights: Array | None) -> tuple[Array, Array]:

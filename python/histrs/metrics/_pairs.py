@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from histrs._checked import Checked
+from histrs._frames import in_order_of
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     CoreMatrix,
@@ -21,6 +22,8 @@ def checked_pair(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None
 ) -> tuple[CoreMatrix, CoreMatrix | None]:
     """Check both arguments and give them one dtype, as the core needs them."""
+    if Y is not None:
+        Y = in_order_of(X, Y)
     X = _checked_rows(X, "X")
     if Y is None:
         return to_core(X), None

@@ -19,7 +19,7 @@ from histrs._checked import Checked
 from histrs._estimator import BaseEstimator
 from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import encode, factors_of_classes
-from histrs._validation import Matrix, unchanged_on_error
+from histrs._validation import Matrix, naming_rows, unchanged_on_error
 from histrs.neighbors._base import positive_weights
 from histrs.neighbors._search import Found, check_count, in_precision, nearest
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
@@ -242,7 +242,8 @@ class SelectedPrototypes(InSpace):
             self.classes_, labels = encode(y)
             rows = Checked(space.shaped(X))
             # Refuses what every prediction would refuse.
-            space.distances(rows, rows[:1])
+            with naming_rows(used):
+                space.distances(rows, rows[:1])
             weight = self._with_classes(weight, labels)
             training = Training(space, rows, labels, self.classes_, weight)
             indices = self._select(training)

@@ -18,7 +18,13 @@ from histrs._docs import documented
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight, in_units_of_mean
-from histrs._validation import Matrix, check_random_state, count_threads, unchanged_on_error
+from histrs._validation import (
+    Matrix,
+    check_random_state,
+    count_threads,
+    naming_rows,
+    unchanged_on_error,
+)
 from histrs._warnings import warn
 from histrs.metrics import jbld_distances
 from histrs.neighbors._search import in_precision
@@ -246,7 +252,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
             given = self._row_weights(y, sample_weight)
             data, y = given.rows(data, y)
             self.classes_, labels = encode(y)
-            self._fit(Training(space, data, labels, self.classes_, given.weights))
+            with naming_rows(given.kept):
+                self._fit(Training(space, data, labels, self.classes_, given.weights))
             if given.kept is not None:
                 self.sample_indices_ = given.kept[self.sample_indices_]
         return self

@@ -26,6 +26,7 @@ from histrs._validation import (
     Matrix,
     check_random_state,
     count_threads,
+    naming_rows,
     unchanged_on_error,
     validate_data,
     validate_fit,
@@ -261,7 +262,8 @@ class HistogramCompressor(LearnedPrototypes):
             given = self._row_weights(y, sample_weight)
             X, y = given.rows(X, y)
             self.classes_, labels = encode(y)
-            X = normalized(X, self.n_jobs)
+            with naming_rows(given.kept):
+                X = normalized(X, self.n_jobs)
             M = ground_distance(self.M, X.shape[1])
             self.M_ = without_infinity(M, times=len(M))
             self.reg_ = default_reg(M) if self.reg == "scale" else float(self.reg)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
@@ -45,7 +46,9 @@ from histrs.quantization._metrics import (
     inner_product,
 )
 from histrs.quantization._rotation import rotated
+from histrs.streaming._names import ColumnNames
 from histrs.streaming._readers import reader_of
+from histrs.streaming._rows import Chunk
 
 _KIND = "product quantizer"
 
@@ -383,9 +386,15 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             As `transform` returns them; `out`, where it is given.
         """
         check_is_fitted(self)
-        coder, chunks = self._coder(), reader_of(rows).chunks(None, None, chunk_size)
-        codes = (self.transform(chunk) for chunk, *_ in chunks)
+        coder, names = self._coder(), ColumnNames.of_map(self)
+        codes = self._codes_of(reader_of(rows).chunks(None, None, chunk_size, names), names)
         return gathered(codes, len(coder.codebooks), coder.dtype, out)
+
+    def _codes_of(self, chunks: Iterable[Chunk], names: ColumnNames) -> Iterator[Codes]:
+        for rows, *_ in chunks:
+            with names.quiet():
+                codes = self.transform(rows)
+            yield codes
 
     def inverse_transform(self, codes: ArrayLike) -> NDArray[Any]:
         """Return the rows that codes stand for.

@@ -21,7 +21,7 @@ from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import check_labels, encode
 from histrs._progress import StepProgress
 from histrs._scale import may_overflow
-from histrs._validation import NameOptions, unchanged_on_error, validate_data
+from histrs._validation import NameOptions, naming_rows, unchanged_on_error, validate_data
 from histrs.metrics._registry import MEANS
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._docs import MATRICES
@@ -149,12 +149,14 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
             stack, labels = self._checked(X, y, reset=True)
             self.classes_, indices = encode(labels)
             weights = _total_weights(sample_weight, len(stack))
-            stack, indices, weights = _with_weight(stack, indices, weights)
             n_classes, p = len(self.classes_), stack.shape[1]
             self.means_ = np.broadcast_to(np.eye(p), (n_classes, p, p)).copy()
             self.weights_seen_ = np.zeros(n_classes)
-            self._add(stack, indices, weights)
-            squares = self._from_means(stack)
+            used = np.flatnonzero(weights)
+            stack, indices, weights = stack[used], indices[used], weights[used]
+            with naming_rows(used):
+                self._add(stack, indices, weights)
+                squares = self._from_means(stack)
             for index in np.unique(indices):
                 own = indices == index
                 squares[own, index] *= self._without_itself(
@@ -213,12 +215,14 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
                 )
             indices = np.array([known[label] for label in labels.tolist()], dtype=np.int64)
             weights = _total_weights(sample_weight, len(stack))
-            stack, indices, weights = _with_weight(stack, indices, weights)
+            used = np.flatnonzero(weights)
+            stack, indices, weights = stack[used], indices[used], weights[used]
             seen = float(self.weights_seen_.sum())
-            if first:
-                self._add(stack, indices, weights)
-            # Predicted before they are learned from: what comes is as new as what will come.
-            squares = self._from_means(stack)
+            with naming_rows(used):
+                if first:
+                    self._add(stack, indices, weights)
+                # Predicted before they are learned from: what comes is as new as what will come.
+                squares = self._from_means(stack)
             inverse_temperature = likely_inverse_temperature(squares, indices, weights)
             if not first:
                 share = float(weights.sum()) / (seen + float(weights.sum()))
@@ -244,7 +248,10 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
                 own = indices == index
                 total = float(weights[own].sum())
                 share = weights_of(weights[own], int(own.sum()))
-                mean = reference_mean("MDM", stack[own], share, self.metric, self.n_jobs, progress)
+                with naming_rows(np.flatnonzero(own)):
+                    mean = reference_mean(
+                        "MDM", stack[own], share, self.metric, self.n_jobs, progress
+                    )
                 if seen[index] > 0.0:
                     running = Running(means[index], seen[index])
                     mean, total = running.updated(mean, total, self.forgetting, self.metric)
@@ -397,11 +404,3 @@ def _total_weights(sample_weight: ArrayLike | None, n: int) -> Float64:
         return np.ones(n)
     weights_of(sample_weight, n)
     return np.array(sample_weight, dtype=np.float64)
-
-
-def _with_weight(
-    stack: Stack, indices: NDArray[np.int64], weights: Float64
-) -> tuple[Stack, NDArray[np.int64], Float64]:
-    """Leave out matrices of weight 0."""
-    some = weights > 0.0
-    return (stack, indices, weights) if some.all() else (stack[some], indices[some], weights[some])

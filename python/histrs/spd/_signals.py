@@ -137,6 +137,13 @@ class Covariances(TransformerMixin, BaseEstimator):
                 f"X has {n_channels} channels, but Covariances was fitted with {self.n_channels_}: "
                 "give the same channels in the same order."
             )
+        n_times = trials.shape[2]
+        if n_times < n_channels:
+            warn(
+                f"X has {n_times} times of {n_channels} channels: fewer times than channels leave "
+                "the covariance singular unless it is shrunk. Give (n_trials, n_channels, n_times) "
+                "if the two axes are swapped; else longer trials, or fewer channels."
+            )
         C, flat = _histrs.signal_covariances(trials, self.estimator, count_threads(self.n_jobs))
         if flat:
             trial, channel = flat[0]

@@ -17,7 +17,7 @@ from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._progress import StepProgress
 from histrs._scale import check_computed, may_overflow
-from histrs._validation import NameOptions, unchanged_on_error, validate_data
+from histrs._validation import NameOptions, naming_rows, unchanged_on_error, validate_data
 from histrs.metrics._registry import MEANS
 from histrs.spd._docs import MATRICES
 from histrs.spd._mean import Float64, MetricName, roots, weights_of
@@ -181,9 +181,10 @@ class Whitening(TransformerMixin, BaseEstimator):
             for d in domains:
                 members = stack[own == d]
                 weights = weights_of(None, len(members))
-                mean = reference_mean(
-                    "Whitening", members, weights, self.metric, self.n_jobs, progress
-                )
+                with naming_rows(np.flatnonzero(own == d)):
+                    mean = reference_mean(
+                        "Whitening", members, weights, self.metric, self.n_jobs, progress
+                    )
                 yield d, mean, float(len(members))
 
     def transform(self, X: ArrayLike, *, domain: ArrayLike | None = None) -> NDArray[Any]:

@@ -22,10 +22,9 @@ from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._docs import PASSES
 from histrs.streaming._moments import Moments
 from histrs.streaming._readers import given_rows
-from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
+from histrs.streaming._rows import ROW_CHECKS, Rows, names_in, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._sums import Array
-from histrs.streaming._tables import names_of_features
 from histrs.streaming._weights import weights_of
 
 
@@ -89,7 +88,8 @@ class LinearModel(BaseEstimator):
                 "partial_fit begins anew: this model was fitted to rows whose moments it does not "
                 "keep. Call fit_moments with the moments of all rows, or partial_fit alone."
             )
-        chunk = Moments(X.shape[1], Y.shape[1]).update(cast(Any, X), Y, weights)
+        chunk = Moments(X.shape[1], Y.shape[1], feature_names=names_in(self))
+        chunk = chunk.update(cast(Any, X), Y, weights)
         self.moments_ = chunk if first else self.moments_.merge(chunk)
         return self.moments_
 
@@ -258,9 +258,9 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         """
         with unchanged_on_error(self):
             self._forget()
-            self._learn_source(self._source(rows, Y, sample_weight, feature_map, chunk_size))
-            names = None if feature_map is not None else names_of_features(rows, (Y, sample_weight))
-            set_n_features(self, self.coef_.shape[-1], names)
+            source = self._source(rows, Y, sample_weight, feature_map, chunk_size)
+            self._learn_source(source)
+            set_n_features(self, self.coef_.shape[-1], source.feature_names)
             if len(self.coef_) == 1:
                 self._drop_target_axis()
         return self
@@ -287,7 +287,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         """
         with unchanged_on_error(self):
             self._forget()
-            set_n_features(self, moments.n_features)
+            set_n_features(self, moments.n_features, moments.feature_names)
             self._learn(moments)
             if moments.n_targets == 1:
                 self._drop_target_axis()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from histrs._frames import order_of
+from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import check_finite, checked, matrix
 from histrs.streaming._sums import OVERFLOW, Array, CentredSums, finite, full
 from histrs.streaming._weights import checked_weights
@@ -15,7 +18,14 @@ from histrs.streaming._weights import checked_weights
 class MomentSums:
     """The sums of labelled and of unlabelled rows, and what is known from them."""
 
-    def __init__(self, n_features: int, n_targets: int = 0, *, digest: str = "") -> None:
+    def __init__(
+        self,
+        n_features: int,
+        n_targets: int = 0,
+        *,
+        digest: str = "",
+        feature_names: Sequence[str] | None = None,
+    ) -> None:
         if n_features < 1 or n_targets < 0:
             raise ValueError(
                 f"n_features = {n_features}, n_targets = {n_targets}: rows need a column."
@@ -23,6 +33,12 @@ class MomentSums:
         self.n_features = int(n_features)
         self.n_targets = int(n_targets)
         self.digest = digest
+        self.feature_names = None if feature_names is None else list(feature_names)
+        if self.feature_names is not None and len(self.feature_names) != self.n_features:
+            raise ValueError(
+                f"{len(self.feature_names)} feature_names, but n_features = {self.n_features}: "
+                "give a name for each."
+            )
         self.n_chunks = 0
         # Matrices of the size of H are made when the first row of their kind comes.
         self._labelled: CentredSums | None = None
@@ -98,8 +114,9 @@ class MomentSums:
 
         Parameters
         ----------
-        Z : {array-like, sparse matrix} of shape (n_rows, n_features)
-            Finite rows. A sparse matrix is made dense 4096 rows at a time.
+        Z : {array-like, data frame, sparse matrix} of shape (n_rows, n_features)
+            Finite rows. A sparse matrix is made dense 4096 rows at a time. Columns of a frame are
+            matched with `feature_names`.
         Y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
             Finite targets; None where the rows have none.
         sample_weight : array-like of shape (n_rows,), default=None
@@ -117,7 +134,8 @@ class MomentSums:
             If shapes do not fit or an entry is not finite (the message names it). Then, and after
             Ctrl-C, nothing has been added.
         """
-        labelled, unlabelled, n_chunks = self._labelled, self._unlabelled, self.n_chunks
+        before = self.__dict__.copy()
+        labelled, unlabelled = self._labelled, self._unlabelled
         # An interrupt may come between any two sums of a block, so they are made in a copy.
         if Y is None:
             self._unlabelled = unlabelled and unlabelled.copy()
@@ -126,13 +144,14 @@ class MomentSums:
         try:
             self._add(Z, Y, sample_weight)
         except BaseException:
-            self._labelled, self._unlabelled, self.n_chunks = labelled, unlabelled, n_chunks
+            self.__dict__ = before
             raise
         return self
 
     def _add(self, Z: ArrayLike, Y: ArrayLike | None, sample_weight: Any = None) -> None:
         """Add a chunk in place: on an interrupt part of it may have been added."""
-        Z = matrix(Z)
+        names = ColumnNames(self.feature_names)
+        Z = matrix(names.matched(Z, "Z"))
         if Z.shape[1] != self.n_features:
             raise ValueError(
                 f"Z has {Z.shape[1]} columns, but these are moments of {self.n_features}."
@@ -149,6 +168,7 @@ class MomentSums:
             check_finite(Z)
             raise ValueError(OVERFLOW) from None
         setattr(self, kind, sums)
+        self.feature_names = names.known
         self.n_chunks += 1
 
     def _check_targets(self, Y: ArrayLike, n_rows: int) -> Array:
@@ -170,20 +190,23 @@ class MomentSums:
         Parameters
         ----------
         other : Moments
-            Moments with the same columns, targets and feature map.
+            Moments with the same columns, targets and feature map. Columns that have names in both
+            may be in any order.
 
         Returns
         -------
         merged : Moments
-            New moments, the same bits for ``a.merge(b)`` and ``b.merge(a)``.
+            New moments, the same bits for ``a.merge(b)`` and ``b.merge(a)`` where the columns have
+            the same order; else they have that of ``a``.
 
         Raises
         ------
         ValueError
             If the two do not belong together.
         """
-        self._check_same(other.n_features, other.n_targets, other.digest, "other")
-        result = type(self)(self.n_features, self.n_targets, digest=self.digest)
+        other = self._matched(other)
+        names = self.feature_names or other.feature_names
+        result = self._like_these(names)
         result.n_chunks = self.n_chunks + other.n_chunks
         for kind in ("_labelled", "_unlabelled"):
             parts = [part for part in (getattr(self, kind), getattr(other, kind)) if part]
@@ -226,8 +249,8 @@ class MomentSums:
         >>> (first + others[0] + others[1] - first).n
         200
         """
-        self._check_same(other.n_features, other.n_targets, other.digest, "other")
-        rest = type(self)(self.n_features, self.n_targets, digest=self.digest)
+        other = self._matched(other)
+        rest = self._like_these(self.feature_names)
         rest.n_chunks = max(0, self.n_chunks - other.n_chunks)
         for kind in ("_labelled", "_unlabelled"):
             own, removed = getattr(self, kind), getattr(other, kind)
@@ -239,6 +262,23 @@ class MomentSums:
 
     def __sub__(self, other: object) -> Self:
         return self.remove(other) if isinstance(other, type(self)) else NotImplemented
+
+    def _like_these(self, names: Sequence[str] | None) -> Self:
+        return type(self)(self.n_features, self.n_targets, digest=self.digest, feature_names=names)
+
+    def _matched(self, other: Self, name: str = "other") -> Self:
+        """Return moments that belong to these, with their columns in the order of these."""
+        order = None
+        if self.feature_names is not None and other.feature_names is not None:
+            order = order_of(other.feature_names, self.feature_names, name, "these moments")
+        self._check_same(other.n_features, other.n_targets, other.digest, name)
+        if order is None:
+            return other
+        matched = self._like_these(self.feature_names)
+        matched.n_chunks = other.n_chunks
+        for kind, sums in other._kinds().items():
+            setattr(matched, f"_{kind}", sums.ordered(order))
+        return matched
 
     def _check_same(self, n_features: int, n_targets: int, digest: str, name: str) -> None:
         if (n_features, n_targets) != (self.n_features, self.n_targets):

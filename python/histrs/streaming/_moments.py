@@ -50,6 +50,9 @@ class Moments(MomentSums):
     digest : str, default=""
         Name of the feature map that made the rows, as `histrs.streaming.digest` returns it.
         Moments of different maps do not merge.
+    feature_names : sequence of str, default=None
+        Names of the columns; those of the first frame, where there is one and none are given.
+        Rows and moments whose columns have names are matched by them, in whatever order they are.
 
     Attributes
     ----------
@@ -57,6 +60,8 @@ class Moments(MomentSums):
         As given.
     digest : str
         As given.
+    feature_names : list of str or None
+        Names of the columns; None where no rows had any.
     n : int or float
         Number of rows; with weights, the sum of these.
     n_labelled : int or float
@@ -122,6 +127,7 @@ class Moments(MomentSums):
             "n_features": self.n_features,
             "n_targets": self.n_targets,
             "digest": self.digest,
+            "feature_names": self.feature_names,
             "n_chunks": self.n_chunks,
             "n": {kind: sums.n for kind, sums in self._kinds().items()},
             "n_rows": {kind: sums.n_rows for kind, sums in self._kinds().items()},
@@ -136,8 +142,7 @@ class Moments(MomentSums):
 
     def _check_file(self, path: Path) -> None:
         """Refuse to replace a file of anything but moments that belong to these."""
-        other, _ = self._read(path)
-        self._check_same(other.n_features, other.n_targets, other.digest, str(path))
+        self._matched(self._read(path)[0], str(path))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Moments:
@@ -168,7 +173,12 @@ class Moments(MomentSums):
                 all(map(_archive.is_count, counts)) and isinstance(header["digest"], str),
                 "its header is not that of moments",
             )
-            moments = cls(*counts[:2], digest=header["digest"])
+            # Files of before there were names have none.
+            names = header.get("feature_names")
+            _archive.require(
+                names is None or _are_names(names, counts[0]), "its names are not those of columns"
+            )
+            moments = cls(*counts[:2], digest=header["digest"], feature_names=names)
             moments.n_chunks = counts[2]
             # Files of before there were weights have one number of rows.
             n_rows = header.get("n_rows", header["n"])
@@ -287,11 +297,14 @@ class Moments(MomentSums):
     def _of(cls, source: RowSource, name: str, path: Path | None, checkpoint_every: int) -> Moments:
         """Make one pass, and go on with the file if there is one."""
         moments, consumed = cls._resumed(path, source.chunk_size, name)
+        if moments and source.feature_map is None:
+            source.names.known = moments.feature_names
         saved = moments.n_chunks if moments else 0
         for number, chunk in enumerate(source.chunks("moments", consumed), saved):
             with in_chunk(number, source):
                 moments = cls._begin(moments, *chunk[:2], name, path)
                 moments._add(*chunk)
+                moments.feature_names = source.feature_names
             if moments.n_chunks - saved == checkpoint_every:
                 moments._write_checkpoint(path, source.chunk_size, consumed)
                 saved = moments.n_chunks
@@ -352,6 +365,14 @@ class Moments(MomentSums):
 
 def _n_targets(Y: Any) -> int:
     return 0 if Y is None else 1 if np.ndim(Y) == 1 else int(np.shape(Y)[1])
+
+
+def _are_names(names: Any, n_features: int) -> bool:
+    return (
+        isinstance(names, list)
+        and len(names) == n_features
+        and all(isinstance(name, str) for name in names)
+    )
 
 
 def _of_partition(name: str, source: RowSource) -> list[Moments]:

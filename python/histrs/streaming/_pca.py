@@ -27,7 +27,7 @@ from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions, with_signs
 from histrs.streaming._readers import given_rows
 from histrs.streaming._row_space import row_space
-from histrs.streaming._rows import ROW_CHECKS, set_n_features
+from histrs.streaming._rows import ROW_CHECKS, names_in, set_n_features
 from histrs.streaming._source import RowSource
 from histrs.streaming._sums import Array
 from histrs.streaming._weights import weights_of
@@ -168,6 +168,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
             self._checked_n_components(rows.shape[1])
             source = RowSource(rows, weights=weights, n_jobs=self.n_jobs, verbose=self.verbose)
+            source.names.known = names_in(self)
             if not self._learn_few(source):
                 self._set_moments(Moments._gathered(source))
                 self._decompose()
@@ -221,7 +222,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with unchanged_on_error(self):
             X = validate_data(self, X, reset=first, ensure_all_finite=False, **ROW_CHECKS)
             self._checked_n_components(X.shape[1])
-            moments = Moments(X.shape[1]) if first else self.moments_
+            names = names_in(self)
+            moments = Moments(X.shape[1], feature_names=names) if first else self.moments_
             weights = weights_of(sample_weight, X.shape[0])
             self._set_moments(moments.update(X, sample_weight=weights))
         return self
@@ -247,7 +249,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         self._checked_n_components(moments.n_features)
         with unchanged_on_error(self):
-            set_n_features(self, moments.n_features)
+            set_n_features(self, moments.n_features, moments.feature_names)
             self._set_moments(moments)
             self._decompose()
         return self

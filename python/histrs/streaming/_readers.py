@@ -17,9 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._dask import is_dask
+from histrs._frames import frame_of
 from histrs._sparse import is_sparse, sound
 from histrs._validation import validate_data
 from histrs.streaming._dask import computed_partitions
+from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import ROW_CHECKS, Chunk, Rows, n_columns, set_n_features
 from histrs.streaming._tables import Table, as_table, named_columns, table_chunks
 from histrs.streaming._weights import weights_of
@@ -33,6 +35,8 @@ class RowReader(ABC):
 
     is_distributed: ClassVar[bool] = False
     """Whether rows are on a cluster, which adds up what is made of them."""
+    has_own_chunks: ClassVar[bool] = False
+    """Whether rows come in chunks of their own, of any sizes."""
 
     @classmethod
     @abstractmethod
@@ -58,10 +62,14 @@ class RowReader(ABC):
     def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
         """Yield chunks of rows, targets and weights."""
 
-    def chunks(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
-        """Yield chunks whose sparse rows are sound: feature maps of others see them next."""
-        for Z, *others in self.read(Y, weights, chunk_size):
-            yield (sound(Z, "Z") if is_sparse(Z) else Z), *others
+    def chunks(self, Y: Any, weights: Any, chunk_size: int, names: ColumnNames) -> Iterator[Chunk]:
+        """Yield chunks of sound rows, whose columns are matched with those that have names."""
+        for number, (Z, *others) in enumerate(self.read(Y, weights, chunk_size)):
+            yield names.matched(Z, self._title(number)), *others
+
+    def _title(self, number: int) -> str:
+        """Return what errors call a chunk."""
+        return f"chunk {number}, counted from 0,"
 
 
 class TableReader(RowReader):
@@ -122,6 +130,7 @@ class DaskReader(GivenRows):
     """A dask array, whose partitions are chunks."""
 
     is_distributed = True
+    has_own_chunks = True
 
     @property
     def n_features(self) -> int | None:
@@ -177,7 +186,8 @@ class ArrayReader(GivenRows):
     @classmethod
     def of(cls, rows: Rows) -> Self | None:
         """Return the reader of rows, or None where they are of another kind."""
-        return cls(rows) if is_sparse(rows) or hasattr(rows, "__array__") else None
+        is_array = is_sparse(rows) or hasattr(rows, "__array__") or frame_of(rows) is not None
+        return cls(rows) if is_array else None
 
     @property
     def n_rows(self) -> int | None:
@@ -189,11 +199,19 @@ class ArrayReader(GivenRows):
         """Yield chunks of rows, targets and weights."""
         if is_sparse(self.rows):
             return _slices(sound(self.rows, "rows").tocsr(), Y, weights, chunk_size)
-        return _slices(np.asanyarray(self.rows), Y, weights, chunk_size)
+        frame = frame_of(self.rows)
+        rows = np.asanyarray(self.rows) if frame is None else frame
+        return _slices(rows, Y, weights, chunk_size)
+
+    def _title(self, number: int) -> str:
+        """Return what errors call a chunk."""
+        return "the rows"
 
 
 class ChunkReader(RowReader):
     """An iterable of chunks: rows, or tuples of rows, targets and weights."""
+
+    has_own_chunks = True
 
     @classmethod
     def of(cls, rows: Rows) -> Self | None:
@@ -323,7 +341,7 @@ def _of_table(table: Table, Y: Any, weights: Any, chunk_size: int) -> Iterator[C
     ]
     start = 0
     for Z, own in table_chunks(table, columns, chunk_size):
-        stop = start + len(Z)
+        stop = start + len(Z.rows)
         chunk: list[Any] = [Z]
         for what, array, names, values in zip(_EACH, arrays, columns, own, strict=True):
             if array is not None and stop > len(array):

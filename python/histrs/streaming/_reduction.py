@@ -21,8 +21,8 @@ def reduced(source: RowSource, moments_of: Callable[[RowSource], list[Any]]) -> 
     merge = dask.delayed(_merge, pure=False)
     bare = source.without_rows()
     parts = [
-        of_part(moments_of, bare, *parts)
-        for parts in partitions(source.rows, source.targets, source.weights)
+        of_part(moments_of, bare, number, *parts)
+        for number, parts in enumerate(partitions(source.rows, source.targets, source.weights))
     ]
     while len(parts) > 1:
         pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
@@ -32,9 +32,13 @@ def reduced(source: RowSource, moments_of: Callable[[RowSource], list[Any]]) -> 
 
 
 def _of_partition(
-    moments_of: Callable[[RowSource], list[Any]], source: RowSource, *parts: Any
+    moments_of: Callable[[RowSource], list[Any]], source: RowSource, number: int, *parts: Any
 ) -> list[Any]:
-    return moments_of(source.with_rows([parts]))
+    try:
+        return moments_of(source.with_rows([parts]))
+    except ValueError as error:
+        message = str(error).replace("in chunk 0,", f"in chunk {number},", 1)
+        raise ValueError(message) from None
 
 
 def _merge(first: list[Any], second: list[Any]) -> list[Any]:

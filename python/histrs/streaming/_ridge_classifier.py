@@ -27,7 +27,6 @@ from histrs.streaming._readers import given_rows
 from histrs.streaming._ridge_of_classes import RidgeOfClasses
 from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
 from histrs.streaming._source import CHUNK_SIZE
-from histrs.streaming._tables import names_of_features
 from histrs.streaming._weights import weights_of
 
 
@@ -283,9 +282,9 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
                 raise ValueError("classes is needed unless Y is an array: give all classes.")
             self._forget()
             self._set_classes(unique(Y if classes is None else classes))
-            self._learn_source(self._source(rows, Y, sample_weight, feature_map, chunk_size))
-            names = None if feature_map is not None else names_of_features(rows, (Y, sample_weight))
-            set_n_features(self, self.coef_.shape[1], names)
+            source = self._source(rows, Y, sample_weight, feature_map, chunk_size)
+            self._learn_source(source)
+            set_n_features(self, self.coef_.shape[1], source.feature_names)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -337,11 +336,13 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
                     f"class_weight = {self.class_weight!r}: the moments are those of weighted rows "
                     "already; give Moments.update the weights."
                 )
-            set_n_features(self, moments.n_features)
+            set_n_features(self, moments.n_features, moments.feature_names)
             self._fit_moments(moments)
             if calibration_rows is not None:
                 n_rows = moments._labelled_rows().n_rows
-                self._calibrate(self._source(calibration_rows, None, None), n_rows)
+                source = self._source(calibration_rows, None, None)
+                source.names.known = moments.feature_names
+                self._calibrate(source, n_rows)
         return self
 
     @documented(PASSES)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._frames import numbers_of
 from histrs._sparse import is_sparse, sound
 from histrs._validation import canonical
 
@@ -20,12 +22,18 @@ Chunk: TypeAlias = tuple[Any, NDArray[Any] | None, Any]
 ROW_CHECKS: dict[str, Any] = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
 
 
-def set_n_features(model: Any, n_features: int, names: NDArray[Any] | None = None) -> None:
+def set_n_features(model: Any, n_features: int, names: Sequence[str] | None = None) -> None:
     """Take note of features, and of their names; those of an earlier fit are not theirs."""
     model.n_features_in_ = n_features
     model.__dict__.pop("feature_names_in_", None)
     if names is not None:
-        model.feature_names_in_ = names
+        model.feature_names_in_ = np.array(names, dtype=object)
+
+
+def names_in(model: Any) -> list[str] | None:
+    """Return the names of the features of a model, where they have some."""
+    names = getattr(model, "feature_names_in_", None)
+    return None if names is None else list(names)
 
 
 def checked(rows: Any, name: str = "Z") -> Any:
@@ -37,6 +45,7 @@ def checked(rows: Any, name: str = "Z") -> Any:
 
 def matrix(rows: Any, name: str = "Z") -> Any:
     """Return rows, finite or not; a memmap is not read."""
+    rows = numbers_of(rows, name)
     Z: Any = canonical(sound(rows, name).tocsr()) if is_sparse(rows) else np.asarray(rows)
     n_columns(Z, name)
     if Z.dtype.kind not in "fiub":

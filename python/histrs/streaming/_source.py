@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +14,10 @@ from sklearn.utils.validation import _num_samples
 
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
-from histrs._validation import count_threads
+from histrs._validation import count_threads, with_rows_named
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._consumed import Consumed
+from histrs.streaming._names import ColumnNames
 from histrs.streaming._readers import RowReader, reader_of
 from histrs.streaming._rows import Chunk, Rows
 from histrs.streaming._sums import BLOCK_ROWS
@@ -32,13 +33,14 @@ def unchanged(targets: Any) -> Any:
 
 @contextmanager
 def in_chunk(number: int, source: RowSource) -> Iterator[None]:
-    """Say in errors which chunk is bad."""
+    """Say in errors which chunk is bad, or which row where all chunks are of one size."""
     try:
         yield
     except ValueError as error:
-        if source.is_one_chunk():
-            raise
-        raise ValueError(f"in chunk {number}, counted from 0: {error}") from error
+        if source.reader.has_own_chunks:
+            raise ValueError(f"in chunk {number}, counted from 0: {error}") from error
+        first = number * source.chunk_size
+        raise ValueError(with_rows_named(str(error), lambda row: row + first)) from error
 
 
 @dataclass(frozen=True)
@@ -58,10 +60,19 @@ class RowSource:
     verbose: int = 0
     step: int = 1
     """Every so many rows are read."""
+    names: ColumnNames = field(default_factory=ColumnNames)
+    """Those of the columns, once there are any; a feature map knows them."""
 
     def __post_init__(self) -> None:
+        if self.feature_map is not None and self.names.known is None:
+            object.__setattr__(self, "names", ColumnNames.of_map(self.feature_map))
         if self.chunk_size < 1:
             raise ValueError(f"chunk_size = {self.chunk_size}: a chunk is a row or more.")
+
+    @property
+    def feature_names(self) -> list[str] | None:
+        """Names of the features; those of a map have none."""
+        return None if self.feature_map is not None else self.names.known
 
     @property
     def reader(self) -> RowReader:
@@ -87,7 +98,7 @@ class RowSource:
         an earlier run has consumed are compared with it, and left out.
         """
         n_seen = 0
-        features = _Features(self.feature_map)
+        features = _Features(self.feature_map, self.names)
         # Looked up once a pass: limits cost more than a small chunk.
         with RowsProgress(what, self._n_chunks(), self.verbose) as progress, self._limits():
             for Z, targets, weights in self._chunks():
@@ -123,7 +134,7 @@ class RowSource:
         )
 
     def _chunks(self) -> Iterator[Chunk]:
-        return self.reader.chunks(self.targets, self.weights, self.chunk_size)
+        return self.reader.chunks(self.targets, self.weights, self.chunk_size, self.names)
 
     def first_row(self) -> Any:
         """Return the first row before it is mapped, as a matrix."""
@@ -136,10 +147,6 @@ class RowSource:
         weights = self._weighed(self.targets, self.weights)
         used = _used(self.rows, weights)
         return int(used[0]) if len(used) > 0 else 0
-
-    def is_one_chunk(self) -> bool:
-        """Say whether the rows are a matrix no longer than a chunk."""
-        return self._n_chunks() == 1
 
     def without_rows(self) -> Self:
         """Return how a pass is made, to be sent to where the rows are."""
@@ -177,14 +184,19 @@ class RowSource:
 class _Features:
     """What a map makes of chunks, one after the other."""
 
-    def __init__(self, feature_map: Any) -> None:
+    def __init__(self, feature_map: Any, names: ColumnNames) -> None:
         self._map = feature_map
+        self._names = names
         self._memory: NDArray[Any] | None = None
 
     def of(self, Z: Any) -> Any:
         """Return the features of a chunk, in the memory of those of the last one where possible."""
         if self._map is None:
             return Z
+        with self._names.quiet():
+            return self._mapped(Z)
+
+    def _mapped(self, Z: Any) -> Any:
         if not isinstance(self._map, ExpChi2Sampler):
             return self._map.transform(Z)
         n_rows = _num_samples(Z)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -82,6 +82,12 @@ class CentredSums:
         parts: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         arrays = {k: part.copy("K") for k, part in parts.items() if isinstance(part, np.ndarray)}
         return type(self)(**(parts | arrays))
+
+    def ordered(self, order: NDArray[np.intp]) -> Self:
+        """Return the sums of the same rows with their columns in another order."""
+        scatter = np.asfortranarray(np.triu(full(self.scatter)[np.ix_(order, order)]))
+        cross = np.asfortranarray(self.cross[order])
+        return replace(self.copy(), mean=self.mean[order], scatter=scatter, cross=cross)
 
     def add_rows(self, Z: Any, Y: Array, weights: RowWeights | None = None) -> None:
         """Add rows, in blocks from the first one on; a FloatingPointError if they are not finite.

@@ -13,8 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._frames import numbers_in, order_of
+from histrs.streaming._names import BEFORE, NamedRows
+
 # Columns of a table, each an array of as many entries.
 Columns = list[NDArray[Any]]
+# What errors call the source of some rows, and the names and columns of these.
+Batch = tuple[str, list[str], Columns]
 _PARQUET, _CSV = (".parquet", ".pq"), (".csv", ".csv.gz")
 
 
@@ -31,11 +36,12 @@ class TableFiles:
         """Return the names of the columns."""
         return self._reader().names(self.paths[0])
 
-    def batches(self, size: int) -> Iterator[tuple[list[str], Columns]]:
-        """Yield the names and the columns of some rows at a time."""
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Yield the columns of some rows at a time, with their names and their file."""
         reader = self._reader()
         for path in self.paths:
-            yield from reader.batches(path, size)
+            for names, columns in reader.batches(path, size):
+                yield str(path), names, columns
 
     def _reader(self) -> _Parquet | _Csv:
         return (_Parquet if self.is_parquet else _Csv)(self.given)
@@ -52,14 +58,14 @@ class LazyTable:
         """Return the names of the columns."""
         return list(self.frame.collect_schema().names())
 
-    def batches(self, size: int) -> Iterator[tuple[list[str], Columns]]:
-        """Yield the names and the columns of some rows at a time."""
+    def batches(self, size: int) -> Iterator[Batch]:
+        """Yield the columns of some rows at a time, with their names."""
         if hasattr(self.frame, "collect_batches"):
             frames = self.frame.collect_batches(chunk_size=size, maintain_order=True)
         else:
             frames = self.frame.collect().iter_slices(size)
         for frame in frames:
-            yield frame.columns, [column.to_numpy() for column in frame.get_columns()]
+            yield self.given, frame.columns, [column.to_numpy() for column in frame.get_columns()]
 
 
 Table = TableFiles | LazyTable
@@ -202,58 +208,50 @@ def _columns_of(batch: Any) -> tuple[list[str], Columns]:
 
 def table_chunks(
     table: Table, own: Sequence[Sequence[str]], chunk_size: int
-) -> Iterator[tuple[NDArray[Any], list[NDArray[Any]]]]:
+) -> Iterator[tuple[NamedRows, list[NDArray[Any]]]]:
     """Yield rows, the columns but some, and these, a table of each group of them.
 
-    All chunks but the last have `chunk_size` rows, whatever the batches and files.
+    All chunks but the last have `chunk_size` rows, whatever the batches and files. The columns are
+    those of the first file, by name.
     """
     rest: list[tuple[NDArray[Any], ...]] = []
-    for names, columns in table.batches(chunk_size):
-        rest.append(_split(table.given, names, columns, own))
+    features: list[str] | None = None
+    for batch in table.batches(chunk_size):
+        if features is None:
+            taken = {name for group in own for name in group}
+            features = [name for name in batch[1] if name not in taken]
+        rest.append(_split(batch, features, own))
         n_rows = sum(len(parts[0]) for parts in rest)
         if n_rows >= chunk_size:
             whole = tuple(map(np.concatenate, zip(*rest, strict=True)))
             end = n_rows - n_rows % chunk_size
             for start in range(0, end, chunk_size):
                 values, *others = (part[start : start + chunk_size] for part in whole)
-                yield values, others
+                yield NamedRows(values, features), others
             rest = [tuple(part[end:] for part in whole)]
-    if sum(len(parts[0]) for parts in rest):
+    if features is not None and sum(len(parts[0]) for parts in rest) > 0:
         values, *others = map(np.concatenate, zip(*rest, strict=True))
-        yield values, others
+        yield NamedRows(values, features), others
 
 
 def _split(
-    given: str, names: list[str], columns: Columns, own: Sequence[Sequence[str]]
+    batch: Batch, features: Sequence[str], own: Sequence[Sequence[str]]
 ) -> tuple[NDArray[Any], ...]:
-    """Return the columns but those of groups, and those of each group."""
+    """Return the columns of features, and those of each group."""
+    given, names, columns = batch
     known = dict(zip(names, columns, strict=True))
     taken = {name for group in own for name in group}
     missing = sorted(taken - set(known))
     if missing:
         raise ValueError(f"{given} has no column {missing[0]!r}; its columns are {names}.")
-    values = {name: known[name] for name in names if name not in taken}
-    for name, column in values.items():
-        if column.dtype.kind not in "fiub":
-            raise ValueError(
-                f"{given}: column {name!r} has dtype {column.dtype}: expected numbers."
-            )
+    # All of them, and no others.
+    order_of([name for name in names if name not in taken], features, given, BEFORE)
+    values = [numbers_in(known[name], f"Column {name!r} of {given}") for name in features]
     n_rows = len(columns[0]) if columns else 0
     groups = [[known[name] for name in group] for group in own]
     return tuple(
-        np.column_stack(group) if group else np.empty((n_rows, 0))
-        for group in (list(values.values()), *groups)
+        np.column_stack(group) if group else np.empty((n_rows, 0)) for group in (values, *groups)
     )
-
-
-def names_of_features(rows: Any, own: Sequence[Any]) -> NDArray[Any] | None:
-    """Return the names of the columns of a table but those of targets and weights, or None."""
-    table = as_table(rows)
-    if table is None:
-        return None
-    names = table.names()
-    taken = {name for part in own for name in named_columns(part, names)}
-    return np.array([name for name in names if name not in taken], dtype=object)
 
 
 def named_columns(part: Any, names: Sequence[str]) -> list[str]:

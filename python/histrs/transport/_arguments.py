@@ -9,11 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from histrs._checked import Checked
+from histrs._frames import in_order_of
 from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, check_array, real_array
 
 
 def check_pair(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None) -> tuple[Matrix, Matrix | None]:
     """Return both in one element type and one format, or `X` alone."""
+    if Y is not None:
+        Y = in_order_of(X, Y)
     X = _check(X, "X")
     if Y is None:
         return X, None

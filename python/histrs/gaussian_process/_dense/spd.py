@@ -77,8 +77,9 @@ class SPDGPRegressor(RealTargets, BaseSPDGP):
     {Y_fit_}
     {sample_weight_fit_}
     y_mean_, y_std_ : ndarray of shape (n_targets,)
-        Mean of each target, and its standard deviation in the first fit, 1 for constant targets:
-        the unit of noise and amplitude.
+        Mean of each target, and its standard deviation in the first fit: the unit of noise and
+        amplitude. That of a target of one value is what rounding may leave of it, until
+        `partial_fit` brings others.
     noise_, amplitude_ : float, or ndarray of shape (n_targets,)
         Variances of the fit, as parts of the variance of the target. Arrays for several targets
         that do not share them.

@@ -13,9 +13,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
+from histrs._frames import Column, chosen, columns_of, is_table
 from histrs._row_weights import RowWeights
 from histrs._solvers.block_cg import Array
-from histrs._validation import NameOptions, check_random_state, count_threads, validate_data
+from histrs._validation import (
+    NameOptions,
+    check_random_state,
+    count_threads,
+    validate_columns,
+    validate_data,
+)
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
@@ -32,7 +39,7 @@ from histrs.gaussian_process._sliced.partial_dependence import (
 from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
-from histrs.gaussian_process._sliced.table import Table, has_categories, is_frame
+from histrs.gaussian_process._sliced.table import Table
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
@@ -108,15 +115,29 @@ class BaseSlicedGP(BaseEstimator):
 
     def _read_table(self, X: Any, *, reset: bool) -> Array:
         """Return rows as numbers, of a table whose columns are those of the fit."""
-        if has_categories(X) or (not reset and self._table.categories):
-            validate_data(self, X, reset=reset, skip_check_array=True)
-            if len(X) == 0:
-                raise ValueError("Found 0 rows while a minimum of 1 is required: X is empty.")
-        else:
-            X = validate_data(self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan")
+        return self._numbers(self._checked_table(X, reset=reset), reset=reset)
+
+    def _checked_table(self, X: Any, *, reset: bool) -> Array | list[Column]:
+        """Return rows as a matrix of numbers, or, where they are a table, as its columns."""
+        if not is_table(X) and (reset or self._table.is_of_numbers):
+            checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+            numbers: Array = validate_data(self, X, reset=reset, **checks)
+            return numbers
+        validate_columns(self, X, reset=reset)
+        columns = columns_of(X)
+        if len(columns) == 0 or len(columns[0].values) == 0:
+            raise ValueError("Found 0 rows while a minimum of 1 is required: X is empty.")
+        return columns
+
+    def _numbers(self, rows: Array | list[Column], *, reset: bool = False) -> Array:
+        """Return checked rows as numbers."""
+        if not isinstance(rows, list):
+            if reset:
+                self._table = Table.of_numbers(rows.shape[1])
+            return rows
         if reset:
-            self._table = Table.of(X)
-        return self._table.read(X)
+            self._table = Table.of(rows)
+        return self._table.read(rows)
 
     def _read_rows(self, given: RowWeights, X: Any, numbers: Array, *, reset: bool) -> Array:
         """Return the rows that have a weight, of a table that was read: others leave no trace."""
@@ -258,17 +279,17 @@ class BaseSlicedGP(BaseEstimator):
             raise ValueError(f"percentiles = {percentiles}: give two ascending shares, 0 to 1.")
         # A fit in another thread replaces the state whole.
         fitted = copied(self)
-        numbers = fitted._read_table(X, reset=False)
-        rows: Any = X if is_frame(X) else numbers
+        rows = fitted._checked_table(X, reset=False)
+        columns = rows if isinstance(rows, list) else columns_of(rows)
+        n_rows = len(columns[0].values)
         names = getattr(fitted, "feature_names_in_", None)
         indices = check_features(features, names, fitted.n_features_in_)
-        grid = [grid_of(rows, index, grid_resolution, percentiles) for index in indices]
-        if max_rows is not None and len(rows) > max_rows:
-            some = drawn_rows(np.arange(len(rows)), max_rows, self._random())
-            rows = rows.iloc[some] if is_frame(rows) else rows[some]
+        grid = [grid_of(columns[index], index, grid_resolution, percentiles) for index in indices]
+        if max_rows is not None and n_rows > max_rows:
+            columns = chosen(columns, drawn_rows(np.arange(n_rows), max_rows, self._random()))
         parts = (
             fitted._projection.apply(
-                fitted._table.read(with_values(rows, indices, values)), fitted._threads()
+                fitted._table.read(with_values(columns, indices, values)), fitted._threads()
             )
             for values in grid_points(grid)
         )
@@ -286,6 +307,7 @@ class BaseSlicedGP(BaseEstimator):
         """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
         return tags
 
     @property

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._frames import Column
 from histrs._solvers.block_cg import Array
 from histrs._validation import to_core
 from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._posterior import Posterior
-from histrs.gaussian_process._sliced.table import is_frame
 
 
 class PartialDependence(NamedTuple):
@@ -58,55 +58,29 @@ def check_features(features: Any, names: NDArray[Any] | None, n_features: int) -
 
 
 def grid_of(
-    X: Any, feature: int, resolution: int, percentiles: tuple[float, float]
+    column: Column, feature: int, resolution: int, percentiles: tuple[float, float]
 ) -> NDArray[Any]:
     """Return the distinct values of a feature, or evenly spaced ones where there are more."""
-    column = column_of(X, feature)
-    missing = f"Feature {feature} is missing in every row of X."
-    if column.dtype.kind not in "fiu":
-        known = [value for value in column.tolist() if value is not None and value == value]
-        if not known:
-            raise ValueError(missing)
+    known = [value for value in column.objects() if value is not None]
+    if not known:
+        raise ValueError(f"Feature {feature} is missing in every row of X.")
+    if column.kind == "categories":
         return np.array(sorted(set(known), key=str), dtype=object)
-    values = column[~np.isnan(column.astype(np.float64))]
+    values = np.array(known, dtype=np.float64)
     distinct = np.unique(values)
-    if len(distinct) == 0:
-        raise ValueError(missing)
     if len(distinct) <= resolution:
         return distinct
     low, high = np.quantile(values, percentiles)
     return np.linspace(low, high, resolution)
 
 
-def column_of(X: Any, feature: int) -> NDArray[Any]:
-    """Return a feature of rows; numbers as numbers, categories as objects, None where missing."""
-    if not is_frame(X):
-        return np.asarray(X[:, feature])
-    column = X.iloc[:, feature]
-    dtype = column.dtype
-    if getattr(dtype, "kind", "O") in "fiu" and str(dtype) != "category":
-        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
-    values = np.array(column.astype(object).to_numpy(dtype=object))
-    # What is missing in columns of some types can be compared with nothing.
-    values[column.isna().to_numpy()] = None
-    return values
-
-
-def with_values(X: Any, features: Sequence[int], values: Sequence[Any]) -> Any:
-    """Return a copy of rows in which features have these values."""
-    changed = X.copy()
+def with_values(
+    columns: Sequence[Column], features: Sequence[int], values: Sequence[Any]
+) -> list[Column]:
+    """Return columns of which some hold one value in every row."""
+    changed = list(columns)
     for feature, value in zip(features, values, strict=True):
-        if not is_frame(X):
-            changed[:, feature] = value
-            continue
-        kept = column_of(X, feature)
-        if kept.dtype.kind == "f":
-            changed.isetitem(feature, np.full(len(X), float(value)))
-        else:
-            # Of the column's own type, whatever that is.
-            place = int(np.flatnonzero(kept == value)[0])
-            column = X.iloc[np.full(len(X), place), feature]
-            changed.isetitem(feature, column.set_axis(X.index))
+        changed[feature] = changed[feature].full_of(value)
     return changed
 
 

@@ -1,0 +1,184 @@
+"""Every message names the row of the argument, however few of its rows were looked at."""
+
+import re
+from inspect import signature
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.utils.validation import has_fit_parameter
+
+from histrs._validation import check_array, naming_rows, with_rows_named
+from histrs.detection import PartDetector
+from histrs.spd import MDM, Covariances, Whitening
+from histrs.streaming import Moments, StreamingPCA
+from tests.all_estimators import CASES, COVARIANCES, IMAGES, LOCAL_FEATURES, ROWS, data
+
+NAMES = [type(case.make()).__name__ for case in CASES]
+ASKED = ("predict", "predict_proba", "decision_function", "transform", "kneighbors")
+# Of rows in which missing values, or negative ones, are welcome.
+WELCOMES_NAN = {"SlicedGPClassifier", "SlicedGPRegressor"}
+# Those that only count channels.
+LOOKS_LATER = {("Covariances", "fit")}
+
+
+def spoiled(case, X, bad):
+    """Return data of which one entry is bad, and the index of its row."""
+    row = 1 if case.takes == IMAGES else 37
+    if case.takes in (IMAGES, LOCAL_FEATURES):
+        X = [x.copy() for x in X]
+        X[row][3, 1] = bad
+        return X, row
+    X = X.copy()
+    X[(row, 2) if case.takes == ROWS else (row, 2, 1)] = bad
+    if case.takes == COVARIANCES:
+        X[row, 1, 2] = bad
+    return X, row
+
+
+def begun(case, X, y):
+    """Return an estimator that partial_fit has begun."""
+    model = case.make()
+    takes_classes = "classes" in signature(model.partial_fit).parameters
+    return model.partial_fit(X, y, **({"classes": [0, 1, 2]} if takes_classes else {}))
+
+
+def ways(case, X, y):
+    """Return what can be asked of an estimator with rows that are spoiled."""
+    asked = {"fit": lambda bad: case.make().fit(bad, y)}
+    takes_weights = has_fit_parameter(case.make(), "sample_weight")
+    if takes_weights and not isinstance(case.make(), PartDetector):
+        weight = np.where(np.arange(len(X)) % 4, 1.0, 0.0)
+        asked["fit with weights"] = lambda bad: case.make().fit(bad, y, sample_weight=weight)
+    if hasattr(case.make(), "partial_fit"):
+        asked["partial_fit"] = lambda bad: begun(case, X, y).partial_fit(bad, y)
+    model = case.make().fit(X, y)
+    for name in ASKED:
+        if hasattr(model, name):
+            asked[name] = getattr(model, name)
+    return asked
+
+
+def complaint(ask, rows):
+    """Return what is said of rows, or nothing."""
+    try:
+        ask(rows)
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@pytest.mark.filterwarnings("ignore")
+def test_the_row_that_is_bad_is_named(case):
+    X, y = data(case)
+    name = type(case.make()).__name__
+    for bad in (np.nan, np.inf):
+        rows, row = spoiled(case, X, bad)
+        for way, ask in ways(case, X, y).items():
+            if (name, way) in LOOKS_LATER or (name in WELCOMES_NAN and np.isnan(bad)):
+                ask(rows)
+                continue
+            with pytest.raises(ValueError, match=rf"\[{row}[,\]]") as found:
+                ask(rows)
+            # No other row.
+            indices = re.findall(r"\b[XZ]\[(\d+)", str(found.value))
+            assert set(indices) <= {str(row)}, (way, str(found.value))
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@pytest.mark.filterwarnings("ignore")
+def test_the_histogram_or_matrix_that_is_bad_is_named(case):
+    X, y = data(case)
+    if case.takes not in (ROWS, COVARIANCES):
+        return
+    rows, row = spoiled(case, X, -1e3)
+    for ask in ways(case, X, y).values():
+        # Most take numbers of any sign.
+        message = complaint(ask, rows)
+        assert set(re.findall(r"\b[XZ]\[(\d+)", message)) == ({str(row)} if message else set())
+
+
+@pytest.mark.parametrize("case", CASES, ids=NAMES)
+@pytest.mark.filterwarnings("ignore")
+def test_the_target_that_is_bad_is_named(case):
+    X, y = data(case)
+    if y is None or np.ndim(y) != 1 or not np.issubdtype(np.asarray(y).dtype, np.number):
+        return
+    bad = np.array(y, dtype=np.float64)
+    bad[37] = np.nan
+    with pytest.raises(ValueError, match=r"y\[37\]"):
+        case.make().fit(X, bad)
+
+
+def test_a_sparse_row_is_named():
+    X = np.random.default_rng(0).integers(0, 2, (50, 8)).astype(float)
+    X[37, 5] = np.nan
+    for form in (sparse.csr_array, sparse.csc_array, sparse.coo_array):
+        with pytest.raises(ValueError, match=r"X\[37, 5\] = NaN: Input X contains NaN"):
+            check_array(form(X), accept_sparse=True)
+
+
+def test_infinity_is_named_where_nan_is_welcome():
+    X = np.ones((5, 2))
+    X[1, 0], X[3, 1] = np.nan, -np.inf
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = -inf"):
+        check_array(X, ensure_all_finite="allow-nan")
+
+
+def test_matrices_are_counted_in_the_argument_not_in_their_class_or_domain():
+    X, _ = data(next(case for case in CASES if case.takes == COVARIANCES))
+    groups = np.arange(len(X)) % 2
+    bad = X.copy()
+    bad[7, 2, 1] = bad[7, 1, 2] = np.nan
+    indefinite = X.copy()
+    indefinite[7] *= -1.0
+    for rows, message in ((bad, r"X\[7, 1, 2\] = NaN"), (indefinite, r"X\[7\] is not positive")):
+        for metric in ("airm", "jbld", "logeuclid"):
+            with pytest.raises(ValueError, match=message):
+                MDM(metric=metric).fit(rows, groups)
+            with pytest.raises(ValueError, match=message):
+                Whitening(metric=metric).fit(rows, domain=groups)
+            model = Whitening(metric=metric).fit(X, domain=groups)
+            with pytest.raises(ValueError, match=message):
+                model.partial_fit(rows, domain=groups)
+
+
+def test_rows_of_a_long_matrix_are_counted_in_it():
+    X = np.random.default_rng(0).random((300, 3))
+    X[257, 1] = np.nan
+    with pytest.raises(ValueError, match=r"^Z\[257, 1\]"):
+        Moments.of(X, chunk_size=100)
+    # Of chunks that the user made, the chunk is named.
+    with pytest.raises(ValueError, match=r"^in chunk 2, counted from 0: Z\[57, 1\]"):
+        Moments.of([X[:100], X[100:200], X[200:]])
+    long = np.tile(X[:100], (50, 1))
+    long[4500, 2] = np.inf
+    with pytest.raises(ValueError, match=r"\[4500, 2\]"):
+        StreamingPCA().fit(long)
+
+
+def test_partitions_of_a_cluster_are_counted():
+    array = pytest.importorskip("dask.array")
+    X = np.random.default_rng(0).random((300, 3))
+    X[257, 1] = np.nan
+    with pytest.raises(ValueError, match=r"in chunk 2, counted from 0: Z\[57, 1\]"):
+        Moments.of(array.from_array(X, chunks=(100, 3)))
+
+
+def test_messages_get_the_rows_of_the_argument():
+    text = "X[3, 2] = NaN; X[12] and Y[3], max[3]"
+    assert with_rows_named(text, lambda row: row + 10) == "X[13, 2] = NaN; X[22] and Y[3], max[3]"
+    with pytest.raises(ValueError, match=r"^X\[8\] is bad$"), naming_rows(np.array([5, 8])):
+        raise ValueError("X[1] is bad")
+    with pytest.raises(ValueError, match=r"^X\[1\] is bad$"), naming_rows(None):
+        raise ValueError("X[1] is bad")
+
+
+@pytest.mark.parametrize("estimator", ["oas", "lwf", "scm", 0.1])
+def test_fewer_times_than_channels_are_warned_of(estimator):
+    trials = np.random.default_rng(0).standard_normal((4, 10, 6))
+    with pytest.warns(UserWarning, match=r"6 times of 10 channels.*two axes are swapped"):
+        assert Covariances(estimator).fit_transform(trials).shape == (4, 10, 10)
+    # As many times as channels are no reason.
+    Covariances("oas").fit_transform(np.random.default_rng(0).standard_normal((4, 6, 6)))
