@@ -5,6 +5,7 @@ use pulp::Simd;
 
 use crate::error::Result;
 use crate::exec::Executor;
+use crate::memory;
 use crate::simd::{Element, Elementary};
 use crate::small_matrix::triangle;
 use crate::spd::eigenvalues::tridiagonal_eigenvalues;
@@ -55,6 +56,10 @@ pub fn airm_distances<T: Element>(
     let y = y.map(|y| SymmetricStack::new(exec, "Y", y)).transpose()?;
     let y = y.as_ref().unwrap_or(&x);
     check_same_size(&x, y)?;
+    if x.p() == 0 {
+        // Matrices without rows are all the same.
+        return memory::zero_matrix((x.n(), y.n()));
+    }
     let factors = Factors::new(exec, &x, y)?;
     let inverses = factors.inverses.matrices()?;
     let kernel = AllPairs { x: &x, y, inverses, roots: &factors.roots };
@@ -75,6 +80,9 @@ pub fn airm_paired<T: Element>(
     let y = SymmetricStack::new(exec, "Y", y)?;
     check_same_size(&x, &y)?;
     check_same_number(&x, &y)?;
+    if x.p() == 0 {
+        return memory::zeros(x.n());
+    }
     let factors = Factors::new(exec, &x, &y)?;
     paired(exec, &Paired { x: &x, y: &y, factors: &factors }, x.n())
 }

@@ -6,7 +6,7 @@ use pulp::bytemuck::Zeroable;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::kernels::Intersection;
-use crate::lower_triangle::{TILE, tile};
+use crate::lower_triangle::{self, TILE, tile};
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::pairwise::pairwise;
@@ -75,7 +75,7 @@ pub(super) fn tiles_of<T: Element, E: Stored>(
     x: &HistogramMatrix<'_, T>,
 ) -> Result<AlignedVec<E>> {
     let n_rows = x.n_rows();
-    let mut tiles = AlignedVec::<E>::zeros(tile(n_rows.div_ceil(TILE), 0).start)?;
+    let mut tiles = AlignedVec::<E>::zeros(lower_triangle::len::<E>(n_rows)?)?;
     for start in (0..n_rows).step_by(ROWS) {
         let rows = start..n_rows.min(start + ROWS);
         let (of_rows, of_before) = (x.indptr_of(rows.clone())?, x.indptr_of(0..rows.end)?);
