@@ -160,9 +160,11 @@ impl Executor {
             let result = f(block);
             *results[block].lock().unwrap_or_else(PoisonError::into_inner) = result;
         });
-        let result =
-            |held: Mutex<Result<R>>| held.into_inner().unwrap_or_else(PoisonError::into_inner);
-        results.into_iter().map(result).collect()
+        let mut found = memory::with_capacity(n_blocks)?;
+        for held in results {
+            found.push(held.into_inner().unwrap_or_else(PoisonError::into_inner)?);
+        }
+        Ok(found)
     }
 
     /// Calls `work` with every block number below `n_blocks`, in parallel, but for those that are left

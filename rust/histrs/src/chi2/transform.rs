@@ -96,14 +96,14 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let Self { map, x, start, out, width } = self;
         let mut copy = vec![T::default(); x.ncols()];
         for (row, out) in (start..).zip(out.chunks_exact_mut(width)) {
             for (copy, &value) in copy.iter_mut().zip(x.row(row)) {
                 *copy = value;
             }
-            map.map_values(&copy, |i| i, out, x.ncols());
+            map.map_values(simd, &copy, None, out, x.ncols());
         }
     }
 }
@@ -120,7 +120,7 @@ impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
 
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // checked by the caller
-    fn with_simd<S: Simd>(self, _: S) -> Result<CsrParts<T>> {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<CsrParts<T>> {
         let Self { map, x, start, end } = self;
         let n_columns = HistogramMatrix::csr(*x).n_columns();
         let mut parts = CsrParts::empty(n_columns);
@@ -135,8 +135,8 @@ impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
             memory::reserve_growing(&mut parts.data, after - first)?;
             parts.data.resize(after, T::default());
             memory::reserve_growing(&mut parts.indices, after - first)?;
-            let column = |i: usize| columns[i].unsigned_abs() as usize;
-            map.map_values(&values, column, &mut parts.data[first..], values.len());
+            let out = &mut parts.data[first..];
+            map.map_values(simd, &values, Some(&columns), out, values.len());
             for k in 0..map.n_components() {
                 let offset = (k * n_columns) as i32;
                 parts.indices.extend(columns.iter().map(|column| offset + column));

@@ -247,13 +247,13 @@ impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
     type Output = Result<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Result<()> {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { map, x, start, features } = self;
         let mut values = memory::filled(T::default(), x.n_columns())?;
         let width = features.ncols().max(1);
         for (row, out) in (start..).zip(memory::flat_mut(features)?.chunks_exact_mut(width)) {
             x.copy_row(row, &mut values);
-            map.map_values(&values, |i| i, out, values.len());
+            map.map_values(simd, &values, None, out, values.len());
         }
         Ok(())
     }

@@ -200,8 +200,8 @@ fn distances<S: Simd, X: Entries<S>>(
 ) -> LaneValues {
     let Scratch { whitened, logarithm, mut log_map } = Scratch::new(p, scratch);
     whiten(simd, p, inverse, roots, whitened);
-    let log_scale = scaled_gram(simd, p, whitened, log_map.matrix);
-    let bounds = reduce(simd, p, &mut log_map);
+    let log_scale = scaled_gram(simd, p, whitened, log_map.matrix());
+    let bounds = reduce(simd, &mut log_map);
     let mut out = LaneValues::default();
     let is_beyond = |lane: usize| bounds.is_beyond(lane) || !log_scale[lane].is_finite();
     if !(0..S::F64_LANES).all(is_beyond) {
@@ -213,7 +213,7 @@ fn distances<S: Simd, X: Entries<S>>(
         }
     }
     if (0..S::F64_LANES).any(is_beyond) {
-        let Tridiagonal { diagonal, off, .. } = log_map.tridiagonal;
+        let Tridiagonal { diagonal, off, .. } = log_map.tridiagonal();
         for value in &mut *off {
             *value = simd.mul_f64s(*value, *value);
         }
