@@ -25,6 +25,17 @@ pub(crate) fn with_executor<R: Send>(
     n_threads: usize,
     work: impl FnOnce(&Executor) -> Result<R, Error> + Send,
 ) -> PyResult<R> {
+    let mut result = Err(Error::Interrupted);
+    watched(py, n_threads, Box::new(|exec| result = work(exec)))?;
+    result.map_err(to_python)
+}
+
+/// Runs `work` to its end; compiled once, whatever it is.
+fn watched(
+    py: Python<'_>,
+    n_threads: usize,
+    work: Box<dyn FnOnce(&Executor) + Send + '_>,
+) -> PyResult<()> {
     let exec = executor(n_threads).map_err(to_python)?;
     let mut signal = None;
     let result = py.detach(|| {
@@ -32,7 +43,11 @@ pub(crate) fn with_executor<R: Send>(
             signal = Python::attach(|py| py.check_signals().err()).or(signal.take());
             signal.is_some()
         };
-        catch_unwind(AssertUnwindSafe(|| exec.watch(|| work(&exec), interrupted)))
+        let work = || {
+            work(&exec);
+            Ok(())
+        };
+        catch_unwind(AssertUnwindSafe(|| exec.watch(work, interrupted)))
     });
     match (signal, result) {
         (Some(error), _) => Err(error),

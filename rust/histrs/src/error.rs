@@ -361,7 +361,12 @@ impl Error {
     /// The error of an array of `T` that memory was refused for.
     #[must_use]
     pub fn out_of_memory<T>(shape: &[usize]) -> Self {
-        let bytes = shape.iter().fold(size_of::<T>() as u128, |n, &k| n.saturating_mul(k as u128));
+        Self::no_room(shape, size_of::<T>())
+    }
+
+    /// The same, compiled once for all types.
+    fn no_room(shape: &[usize], size: usize) -> Self {
+        let bytes = shape.iter().fold(size as u128, |n, &k| n.saturating_mul(k as u128));
         Self::OutOfMemory { shape: shape.to_vec(), bytes }
     }
 }

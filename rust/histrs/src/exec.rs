@@ -5,9 +5,9 @@
 //! result of the crate bit-for-bit the same for any number of threads.
 
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rayon::prelude::*;
@@ -116,26 +116,33 @@ impl Executor {
                 return work();
             }
         };
+        let mut result = Err(Error::Interrupted);
+        self.run_watched(pool, Box::new(|| result = work()), &mut interrupted);
+        result
+    }
+
+    /// Runs `work` on the pool to its end, and raises the flag for it when `interrupted` says so. Compiled
+    /// once, whatever the work is.
+    fn run_watched(
+        &self,
+        pool: &rayon::ThreadPool,
+        work: Box<dyn FnOnce() + Send + '_>,
+        interrupted: &mut dyn FnMut() -> bool,
+    ) {
         let (sender, receiver) = channel();
-        let result = pool.in_place_scope(|scope| {
+        pool.in_place_scope(|scope| {
             scope.spawn(move |_| {
+                work();
                 // The receiver outlives the scope, so that sending cannot fail.
-                let _ = sender.send(work());
+                let _ = sender.send(());
             });
-            loop {
-                match receiver.recv_timeout(POLL_INTERVAL) {
-                    Ok(result) => return result,
-                    Err(RecvTimeoutError::Disconnected) => return Err(Error::Interrupted),
-                    Err(RecvTimeoutError::Timeout) => {
-                        if interrupted() {
-                            self.stop.store(true, Ordering::Relaxed);
-                        }
-                    }
+            while receiver.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+                if interrupted() {
+                    self.stop.store(true, Ordering::Relaxed);
                 }
             }
         });
         self.stop.store(false, Ordering::Relaxed);
-        result
     }
 
     /// Applies `f` to every block number below `n_blocks`, in parallel, and keeps block order;
@@ -145,25 +152,35 @@ impl Executor {
         n_blocks: usize,
         f: impl Fn(usize) -> Result<R> + Sync,
     ) -> Result<Vec<R>> {
-        let mut results: Vec<Result<R>> = memory::with_capacity(n_blocks)?;
-        let Some(pool) = &self.pool else {
-            results.extend((0..n_blocks).map(|block| {
-                self.check()?;
-                f(block)
-            }));
-            return results.into_iter().collect();
-        };
-        pool.install(|| {
-            (0..n_blocks)
-                .into_par_iter()
-                .with_max_len(1)
-                .map(|block| {
-                    self.check()?;
-                    f(block)
-                })
-                .collect_into_vec(&mut results);
+        // What a block that was not reached is left with.
+        let interrupted = || Mutex::new(Err(Error::Interrupted));
+        let mut results: Vec<Mutex<Result<R>>> = memory::with_capacity(n_blocks)?;
+        results.resize_with(n_blocks, interrupted);
+        self.for_blocks(n_blocks, &|block| {
+            let result = f(block);
+            *results[block].lock().unwrap_or_else(PoisonError::into_inner) = result;
         });
-        results.into_iter().collect()
+        let mut found = memory::with_capacity(n_blocks)?;
+        for held in results {
+            found.push(held.into_inner().unwrap_or_else(PoisonError::into_inner)?);
+        }
+        Ok(found)
+    }
+
+    /// Calls `work` with every block number below `n_blocks`, in parallel, but for those that are left
+    /// when the work is asked to stop. Compiled once, whatever the work is.
+    fn for_blocks(&self, n_blocks: usize, work: &(dyn Fn(usize) + Sync)) {
+        let watched = |block| {
+            if self.check().is_ok() {
+                work(block);
+            }
+        };
+        match &self.pool {
+            None => (0..n_blocks).for_each(watched),
+            Some(pool) => pool.install(|| {
+                (0..n_blocks).into_par_iter().with_max_len(1).for_each(watched);
+            }),
+        }
     }
 
     /// Applies `f` to consecutive chunks of `data`, in parallel, with the number of each.
@@ -173,20 +190,27 @@ impl Executor {
         chunk_len: usize,
         f: impl Fn(usize, &mut [T]) -> Result<()> + Sync,
     ) -> Result<()> {
-        let Some(pool) = &self.pool else {
-            return data.chunks_mut(chunk_len.max(1)).enumerate().try_for_each(|(block, chunk)| {
-                self.check()?;
-                f(block, chunk)
-            });
+        self.for_each_chunk(data, chunk_len.max(1), &f)
+    }
+
+    /// The same, compiled once for each type of the data.
+    fn for_each_chunk<T: Send>(
+        &self,
+        data: &mut [T],
+        chunk_len: usize,
+        f: &(dyn Fn(usize, &mut [T]) -> Result<()> + Sync),
+    ) -> Result<()> {
+        let watched = |(block, chunk): (usize, &mut [T])| {
+            self.check()?;
+            f(block, chunk)
         };
-        pool.install(|| {
-            data.par_chunks_mut(chunk_len.max(1)).enumerate().with_max_len(1).try_for_each(
-                |(block, chunk)| {
-                    self.check()?;
-                    f(block, chunk)
-                },
-            )
-        })
+        match &self.pool {
+            None => data.chunks_mut(chunk_len).enumerate().try_for_each(watched),
+            Some(pool) => pool.install(|| {
+                let chunks = data.par_chunks_mut(chunk_len).enumerate();
+                chunks.with_max_len(1).try_for_each(watched)
+            }),
+        }
     }
 
     /// Fails when the work has been asked to stop.

@@ -2,6 +2,9 @@
 
 use std::ops::Range;
 
+use crate::error::Result;
+use crate::memory;
+
 /// Rows and columns of a tile: one of 16-bit numbers fills a first-level cache.
 pub(crate) const TILE: usize = 128;
 
@@ -9,4 +12,24 @@ pub(crate) const TILE: usize = 128;
 pub(crate) fn tile(i: usize, j: usize) -> Range<usize> {
     let at = (i * (i + 1) / 2 + j) * TILE * TILE;
     at..at + TILE * TILE
+}
+
+/// Numbers in the tiles of a matrix of so many rows.
+pub(crate) fn len<T>(n_rows: usize) -> Result<usize> {
+    let n = n_rows.div_ceil(TILE);
+    let (half, other) = if n.is_multiple_of(2) { (n / 2, n + 1) } else { (n, n.div_ceil(2)) };
+    memory::size::<T>(&[half, other, TILE, TILE])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_as_many_numbers_as_before_the_next_row_of_tiles() {
+        for n_tiles in [0, 1, 2, 3, 8, 9] {
+            assert_eq!(len::<u16>(n_tiles * TILE), Ok(tile(n_tiles, 0).start));
+        }
+        assert!(len::<u16>(usize::MAX).is_err() && len::<u16>(1 << 48).is_err());
+    }
 }

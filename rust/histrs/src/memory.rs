@@ -25,6 +25,12 @@ pub(crate) fn zero_matrix<T: Zeroable>(shape: (usize, usize)) -> Result<Array2<T
     Ok(matrix)
 }
 
+/// The number of entries of an array of `T` of this shape, where a number holds it.
+pub(crate) fn size<T>(shape: &[usize]) -> Result<usize> {
+    let product = shape.iter().try_fold(1_usize, |n, &k| n.checked_mul(k));
+    product.ok_or_else(|| Error::out_of_memory::<T>(shape))
+}
+
 /// The entries of what was laid out row after row.
 pub(crate) fn flat<S: Data, D: Dimension>(x: &ArrayBase<S, D>) -> Result<&[S::Elem]> {
     x.as_slice().ok_or(NOT_CONTIGUOUS)

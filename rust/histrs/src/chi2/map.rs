@@ -3,10 +3,11 @@
 use std::f64::consts::{FRAC_1_PI, PI, SQRT_2};
 
 use ndarray::ArrayView2;
+use pulp::{Simd, WithSimd};
 
 use crate::chi2::rational::{CHUNK, Rational};
 use crate::error::{Error, Result};
-use crate::simd::Real;
+use crate::simd::{Real, outlined};
 
 /// A feature map of the additive chi-square kernel.
 ///
@@ -109,7 +110,7 @@ impl AdditiveMap {
     /// Maps some values, at most [`CHUNK`]: feature `k` of value `i` goes to
     /// `out[k * stride + i]`. `column` tells the column of a value.
     #[inline(always)]
-    pub(crate) fn map_chunk<T: Real>(
+    fn map_chunk<T: Real>(
         &self,
         x: &[T],
         column: impl Fn(usize) -> usize,
@@ -123,18 +124,44 @@ impl AdditiveMap {
         }
     }
 
-    /// Maps any number of values in a row, as [`Self::map_chunk`] does.
-    #[inline(always)]
-    pub(crate) fn map_values<T: Real>(
+    /// Maps any number of values of a row, those of all columns or of some: feature `k` of value `i` goes
+    /// to `out[k * stride + i]`.
+    pub(crate) fn map_values<T: Real, S: Simd>(
         &self,
+        simd: S,
         x: &[T],
-        column: impl Fn(usize) -> usize,
+        columns: Option<&[i32]>,
         out: &mut [T],
         stride: usize,
     ) {
+        outlined(simd, MapValues { map: self, x, columns, out, stride });
+    }
+}
+
+struct MapValues<'a, T> {
+    map: &'a AdditiveMap,
+    x: &'a [T],
+    columns: Option<&'a [i32]>,
+    out: &'a mut [T],
+    stride: usize,
+}
+
+impl<T: Real> WithSimd for MapValues<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { map, x, columns, out, stride } = self;
         for start in (0..x.len()).step_by(CHUNK) {
-            let part = &x[start..x.len().min(start + CHUNK)];
-            self.map_chunk(part, |i| column(start + i), &mut out[start..], stride);
+            let end = x.len().min(start + CHUNK);
+            let (x, out) = (&x[start..end], &mut out[start..]);
+            match columns {
+                None => map.map_chunk(x, |i| start + i, out, stride),
+                Some(columns) => {
+                    let columns = &columns[start..end];
+                    map.map_chunk(x, |i| columns[i].unsigned_abs() as usize, out, stride);
+                }
+            }
         }
     }
 }

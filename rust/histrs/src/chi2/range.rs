@@ -1,6 +1,8 @@
+use ndarray::ArrayView2;
+
 use crate::error::Result;
 use crate::exec::Executor;
-use crate::matrix::{HistogramMatrix, visit_rows};
+use crate::matrix::{ColumnEntries, HistogramMatrix};
 use crate::memory;
 use crate::simd::Element;
 
@@ -9,36 +11,32 @@ use crate::simd::Element;
 /// # Errors
 ///
 /// [`Error::Negative`](crate::Error::Negative) or [`Error::NotFinite`](crate::Error::NotFinite) at
-/// the first bad entry.
+/// the first bad entry, [`Error::TooManyRows`](crate::Error::TooManyRows) above `u32::MAX` sparse rows.
 pub fn column_ranges<T: Element>(
     exec: &Executor,
     x: &HistogramMatrix<'_, T>,
 ) -> Result<(Vec<f64>, Vec<f64>)> {
-    const ROWS: usize = 256;
     x.check(exec, "X")?;
-    let (n_rows, n_columns) = (x.n_rows(), x.n_columns());
+    match x {
+        HistogramMatrix::Dense(x) => by_rows(exec, *x),
+        HistogramMatrix::Csr(_) => by_columns(exec, x),
+    }
+}
+
+/// Row by row, as dense entries lie in memory.
+fn by_rows<T: Element>(exec: &Executor, x: ArrayView2<'_, T>) -> Result<(Vec<f64>, Vec<f64>)> {
+    const ROWS: usize = 256;
+    let (n_rows, n_columns) = x.dim();
     let blocks = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
         let start = block * ROWS;
         let mut range =
             (memory::filled(f64::INFINITY, n_columns)?, memory::filled(0.0, n_columns)?);
-        match x {
-            // Row by row, as it lies in memory.
-            HistogramMatrix::Dense(x) => {
-                for row in start..n_rows.min(start + ROWS) {
-                    let columns = range.0.iter_mut().zip(&mut range.1);
-                    for ((low, high), value) in columns.zip(x.row(row)) {
-                        let value = value.to_f64();
-                        *low = low.min(if value > 0.0 { value } else { f64::INFINITY });
-                        *high = f64::max(*high, value);
-                    }
-                }
-            }
-            HistogramMatrix::Csr(_) => {
-                let size = ROWS.min(n_rows - start);
-                visit_rows(x, start, size, 0, n_columns, |_, column, value| {
-                    range.0[column] = range.0[column].min(value);
-                    range.1[column] = f64::max(range.1[column], value);
-                });
+        for row in start..n_rows.min(start + ROWS) {
+            let columns = range.0.iter_mut().zip(&mut range.1);
+            for ((low, high), value) in columns.zip(x.row(row)) {
+                let value = value.to_f64();
+                *low = low.min(if value > 0.0 { value } else { f64::INFINITY });
+                *high = f64::max(*high, value);
             }
         }
         Ok(range)
@@ -54,6 +52,33 @@ pub fn column_ranges<T: Element>(
         if *low == f64::INFINITY {
             *low = 0.0;
         }
+    }
+    Ok(range)
+}
+
+/// Column by column, of those that have entries: there may be very many others.
+fn by_columns<T: Element>(
+    exec: &Executor,
+    x: &HistogramMatrix<'_, T>,
+) -> Result<(Vec<f64>, Vec<f64>)> {
+    const COLUMNS: usize = 64;
+    let reader = x.by_columns(exec)?;
+    let stored = reader.stored()?;
+    let blocks = exec.map_blocks(stored.len().div_ceil(COLUMNS), |block| {
+        let numbers = &stored[block * COLUMNS..stored.len().min((block + 1) * COLUMNS)];
+        let mut entries = ColumnEntries::default();
+        let mut found = memory::with_capacity(numbers.len())?;
+        for &d in numbers {
+            reader.read(d, &mut entries)?;
+            let values = || entries.values.iter().copied();
+            found.push((values().reduce(f64::min), values().reduce(f64::max)));
+        }
+        Ok(found)
+    })?;
+    let n_columns = x.n_columns();
+    let mut range = (memory::filled(0.0, n_columns)?, memory::filled(0.0, n_columns)?);
+    for (&d, (low, high)) in stored.iter().zip(blocks.iter().flatten()) {
+        (range.0[d], range.1[d]) = (low.unwrap_or(0.0), high.unwrap_or(0.0));
     }
     Ok(range)
 }

@@ -26,8 +26,8 @@ impl AdditiveMap {
         exec: &Executor,
         x: ArrayView2<'_, T>,
     ) -> Result<Array2<T>> {
-        let shape = (x.nrows(), x.ncols() * self.n_components());
-        let mut out = memory::zero_matrix(shape)?;
+        let width = memory::size::<T>(&[x.ncols(), self.n_components()])?;
+        let mut out = memory::zero_matrix((x.nrows(), width))?;
         let flat = memory::flat_mut(&mut out)?;
         self.transform_dense_into(exec, x, flat)?;
         Ok(out)
@@ -46,9 +46,9 @@ impl AdditiveMap {
         out: &mut [T],
     ) -> Result<()> {
         self.check(exec, &HistogramMatrix::dense(x))?;
-        let width = x.ncols() * self.n_components();
-        check_length(OUTPUT, out.len(), x.nrows() * width, GIVE_WHOLE_ROWS)?;
-        exec.for_chunks(out, ROWS * width, |block, out| {
+        let width = memory::size::<T>(&[x.ncols(), self.n_components()])?;
+        check_length(OUTPUT, out.len(), memory::size::<T>(&[x.nrows(), width])?, GIVE_WHOLE_ROWS)?;
+        exec.for_chunks(out, ROWS.saturating_mul(width), |block, out| {
             dispatch(DenseRows { map: self, x, start: block * ROWS, out, width });
             Ok(())
         })
@@ -67,7 +67,7 @@ impl AdditiveMap {
     ) -> Result<CsrParts<T>> {
         let matrix = HistogramMatrix::csr(*x);
         self.check(exec, &matrix)?;
-        let n_columns = matrix.n_columns() * self.n_components();
+        let n_columns = memory::size::<T>(&[matrix.n_columns(), self.n_components()])?;
         check_width(n_columns)?;
         let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
             let end = x.n_rows().min((block + 1) * ROWS);
@@ -96,14 +96,14 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
+    fn with_simd<S: Simd>(self, simd: S) {
         let Self { map, x, start, out, width } = self;
         let mut copy = vec![T::default(); x.ncols()];
         for (row, out) in (start..).zip(out.chunks_exact_mut(width)) {
             for (copy, &value) in copy.iter_mut().zip(x.row(row)) {
                 *copy = value;
             }
-            map.map_values(&copy, |i| i, out, x.ncols());
+            map.map_values(simd, &copy, None, out, x.ncols());
         }
     }
 }
@@ -120,19 +120,23 @@ impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
 
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // checked by the caller
-    fn with_simd<S: Simd>(self, _: S) -> Result<CsrParts<T>> {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<CsrParts<T>> {
         let Self { map, x, start, end } = self;
         let n_columns = HistogramMatrix::csr(*x).n_columns();
         let mut parts = CsrParts::empty(n_columns);
         for row in start..end {
             let (columns, values) = x.row_sums_of_duplicates(row);
+            if columns.is_empty() {
+                memory::push(&mut parts.indptr, parts.data.len() as i64)?;
+                continue;
+            }
             let first = parts.data.len();
             let after = first + values.len() * map.n_components();
             memory::reserve_growing(&mut parts.data, after - first)?;
             parts.data.resize(after, T::default());
             memory::reserve_growing(&mut parts.indices, after - first)?;
-            let column = |i: usize| columns[i].unsigned_abs() as usize;
-            map.map_values(&values, column, &mut parts.data[first..], values.len());
+            let out = &mut parts.data[first..];
+            map.map_values(simd, &values, Some(&columns), out, values.len());
             for k in 0..map.n_components() {
                 let offset = (k * n_columns) as i32;
                 parts.indices.extend(columns.iter().map(|column| offset + column));

@@ -27,18 +27,20 @@ pub enum Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// The number of cells.
-    pub(super) fn len(&self) -> usize {
-        let (n, width) = match self {
-            Cells::Features(values, width) => (values.len(), width),
-            Cells::Short(values, width) => (values.len(), width),
-            Cells::Long(values, width) => (values.len(), width),
+    /// Fails unless these are so many cells, all filters have weights for what describes a cell, and
+    /// cells are sound.
+    pub(super) fn check<'f>(
+        &self,
+        n_cells: usize,
+        filters: impl Iterator<Item = &'f Filter>,
+    ) -> Result<()> {
+        let (found, width) = match self {
+            Cells::Features(values, width) => (values.len(), *width),
+            Cells::Short(values, width) => (values.len(), *width),
+            Cells::Long(values, width) => (values.len(), *width),
         };
-        n / (*width).max(1)
-    }
-
-    /// Fails unless all filters have weights for what describes a cell, and cells are sound.
-    pub(super) fn check<'f>(&self, filters: impl Iterator<Item = &'f Filter>) -> Result<()> {
+        let (what, cure) = ("the number of numbers of all cells", "give the cells of every level");
+        check_length(what, found, n_cells.saturating_mul(width), cure)?;
         let mut n_codes = usize::MAX;
         for filter in filters {
             match self {
@@ -123,8 +125,8 @@ impl Filter {
             let expected = "weights of a filter are finite";
             return Err(Error::Parameter { name: "a weight", value: f64::from(*value), expected });
         }
-        let size = n_blocks * n_codes;
-        let mut entries = AlignedVec::zeros(columns.div_ceil(LANES) * rows * size * LANES)?;
+        let shape = [columns.div_ceil(LANES), rows, n_blocks, n_codes, LANES];
+        let mut entries = AlignedVec::zeros(memory::size::<f32>(&shape)?)?;
         for ((y, x, block, code), &value) in weights.indexed_iter() {
             let index = ((x / LANES * rows + y) * n_blocks + block) * n_codes + code;
             entries[index * LANES + x % LANES] = value;

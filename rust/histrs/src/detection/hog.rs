@@ -84,10 +84,13 @@ pub fn hog_pyramid(
     let levels =
         memory::collected(scales.iter().map(|&scale| Level::new(&image, scale, cell, padding)))?;
     let shapes = memory::collected(levels.iter().map(Level::padded))?;
+    let n_cells = shapes
+        .iter()
+        .fold(0_usize, |n, (rows, columns)| n.saturating_add(rows.saturating_mul(*columns)));
+    // More cells than there is memory for are refused before anything is computed.
+    let mut cells: Array2<f32> = memory::zeros((n_cells, N_FEATURES))?;
     let smallest = scales.iter().fold(1.0_f64, |least, &scale| least.min(scale));
     let octaves = Octaves::new(exec, image, smallest)?;
-    let n_cells = shapes.iter().map(|(rows, columns)| rows * columns).sum();
-    let mut cells: Array2<f32> = memory::zeros((n_cells, N_FEATURES))?;
     let mut parts = memory::with_capacity(levels.len())?;
     let mut rest = memory::flat_mut(&mut cells)?;
     for (level, (rows, columns)) in levels.iter().zip(&shapes) {
@@ -132,7 +135,8 @@ impl Level {
     }
 
     fn padded(&self) -> (usize, usize) {
-        (self.cells.0 + 2 * self.padding, self.cells.1 + 2 * self.padding)
+        let around = self.padding.saturating_mul(2);
+        (self.cells.0.saturating_add(around), self.cells.1.saturating_add(around))
     }
 }
 

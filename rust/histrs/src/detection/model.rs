@@ -39,7 +39,7 @@ pub struct PartModel {
 }
 
 /// No anchor is further away, so that locations are whole numbers of 32 bits.
-const FARTHEST: i64 = 1 << 20;
+const FARTHEST: u64 = 1 << 20;
 
 impl PartModel {
     /// A model without components, which scores nothing.
@@ -64,7 +64,9 @@ impl PartModel {
         crate::error::check_length("the number of parts", parts.len(), n_parts, cure)?;
         for part in &parts {
             check_deformation(part.deformation)?;
-            if let Some(&far) = part.anchor.iter().find(|location| location.abs() > FARTHEST) {
+            if let Some(&far) =
+                part.anchor.iter().find(|location| location.unsigned_abs() > FARTHEST)
+            {
                 let expected = "a part is near its root";
                 return Err(Error::Number { name: "anchor", value: i128::from(far), expected });
             }

@@ -5,7 +5,7 @@ use ndarray::Array2;
 use super::distance::{Grid, transform};
 use super::filter::{Cells, Filter, score_level};
 use super::model::{Component, PartModel};
-use crate::error::{Error, Result, check_length};
+use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::memory;
 
@@ -59,14 +59,13 @@ pub fn placements(
     padding: usize,
     threshold: f64,
 ) -> Result<Placements> {
-    cells.check(model.filters())?;
     let mut firsts = memory::with_capacity(shapes.len())?;
     let mut n_cells = 0_usize;
     for (rows, columns) in shapes {
         firsts.push(n_cells);
         n_cells = n_cells.saturating_add(rows.saturating_mul(*columns));
     }
-    check_length("the number of cells", cells.len(), n_cells, "give the cells of every level")?;
+    cells.check(n_cells, model.filters())?;
     let work = Work { cells, shapes, firsts, octave, padding, threshold };
     let octave = if model.n_parts() == 0 { 0 } else { octave };
     let n_roots = shapes.len().saturating_sub(octave);
@@ -122,7 +121,7 @@ impl Work<'_> {
             let (n, m) = part.filter.fits(self.shapes[below]);
             let scores = self.filtered(&part.filter, below)?;
             // Twice the location in the image; padding is as wide at every level.
-            let start = |anchor: i64| anchor - self.padding as i64;
+            let start = |anchor: i64| anchor.saturating_sub_unsigned(self.padding as u64);
             let grid = |anchor: i64, n: usize| Grid { start: start(anchor), step: 2, n };
             let (down, across) = (grid(part.anchor[0], rows), grid(part.anchor[1], columns));
             let best = transform(&scores, n, m, part.deformation, down, across)?;

@@ -46,6 +46,9 @@ impl SortedColumns {
     pub fn quadratic_forms(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         self.check_rows(v.nrows())?;
         let mut out = memory::zeros((self.n_columns(), v.ncols()))?;
+        if out.is_empty() {
+            return Ok(out);
+        }
         let mut start = 0;
         for width in panel_widths::<f64>(v.ncols(), MAX_WIDTH) {
             let end = v.ncols().min(start + width);

@@ -17,6 +17,7 @@
 //! | `coded_rows` | columns of few values, read row by row | eq. 9 |
 //! | `product` | [`SortedColumns::product`]: `K V` without `K` | eq. 9 |
 //! | `shape` | [`ShapeFunctions`]: the exact piecewise-linear `f_d`, tables A and B | eqs. 6 to 8 |
+//! | `knot_ranges` | where the knots of each column are, among those of all | none |
 //! | `lookup` | [`LookupTable`]: the table T and its certified error | eq. 10, theorem 1 |
 //! | `stored_minima` | [`StoredMinima`]: the minima of all pairs in two bytes each, for products | none |
 //! | `cubic` | [`SortedColumns::cubic_product`], [`CubicFunctions`]: the kernel of cubic splines | none |
@@ -36,6 +37,7 @@ mod columns;
 mod coordinate;
 mod cubic;
 mod forms;
+mod knot_ranges;
 mod knots;
 mod levels;
 mod lookup;

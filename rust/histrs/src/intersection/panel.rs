@@ -94,6 +94,9 @@ pub(crate) fn by_panels<E: Element, T: Element>(
     mut apply: impl FnMut(&Panel<E>) -> Result<Vec<AlignedVec<E>>>,
 ) -> Result<Array2<T>> {
     let mut out = memory::zero_matrix((n_rows_out, v.ncols()))?;
+    if out.is_empty() {
+        return Ok(out);
+    }
     let mut start = 0;
     for width in panel_widths::<E>(v.ncols(), MAX_WIDTH) {
         let end = v.ncols().min(start + width);
@@ -147,6 +150,8 @@ fn convert<'a, A: Element, B: Element>(from: impl IntoIterator<Item = &'a A>, to
 pub(crate) trait PanelKernel<E: Element> {
     /// What the kernel returns.
     type Output;
+    /// Elements of a row, at most: for wider ones it is not compiled.
+    const MAX_WIDTH: usize = MAX_WIDTH;
     /// Runs it; `NV` vectors of `S` make one row of the panel.
     fn run<S: Simd, const NV: usize>(self, simd: S) -> Self::Output;
 }
@@ -167,13 +172,14 @@ impl<E: Element, K: PanelKernel<E>> WithSimd for Dispatch<E, K> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> K::Output {
-        if self.width == 1 {
+        let lanes = E::lanes::<S>();
+        if self.width == 1 && lanes > 1 {
             return self.kernel.run::<pulp::Scalar, 1>(pulp::Scalar);
         }
-        match self.width / E::lanes::<S>() {
-            1 => self.kernel.run::<S, 1>(simd),
-            2 => self.kernel.run::<S, 2>(simd),
-            _ => self.kernel.run::<S, 4>(simd),
+        match self.width / lanes {
+            2 if 2 * lanes <= K::MAX_WIDTH => self.kernel.run::<S, 2>(simd),
+            4 if 4 * lanes <= K::MAX_WIDTH => self.kernel.run::<S, 4>(simd),
+            _ => self.kernel.run::<S, 1>(simd),
         }
     }
 }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::column::Column;
 use crate::intersection::columns::SortedColumns;
+use crate::intersection::knot_ranges::KnotRanges;
 use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::column_table;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
@@ -38,9 +39,8 @@ const FUNCTION_BYTES: usize = 64 << 20;
 /// [`intercepts_and_slopes`](Self::intercepts_and_slopes).
 #[derive(Debug, Clone)]
 pub struct ShapeFunctions {
-    /// Knots of column `d` are `offsets[d]..offsets[d + 1]`; the first of each is 0. Columns that
-    /// are empty share the knot at 0 that stands before all others.
-    offsets: Vec<usize>,
+    /// Where the knots of each column are; the first of each is 0.
+    ranges: KnotRanges,
     knots: Vec<f64>,
     /// `f_d` at each knot, of shape `(n_knots, n_outputs)`.
     values: Array2<f64>,
@@ -79,14 +79,9 @@ impl ShapeFunctions {
             knots.extend(distinct);
             Ok(knots)
         })?);
-        let mut offsets = memory::filled(0, range.len() + 1)?;
-        offsets[0] = 1;
-        for (&d, knots) in numbers.iter().zip(&knots[1..]) {
-            offsets[d - range.start + 1] = knots.len();
-        }
-        for d in 0..range.len() {
-            offsets[d + 1] += offsets[d];
-        }
+        let held = numbers.iter().zip(&knots[1..]);
+        let held = held.map(|(&d, knots)| (d - range.start, knots.len()));
+        let ranges = KnotRanges::new(range.len(), held)?;
         let knots = memory::concatenated(&knots)?;
         let n_outputs = alpha.ncols();
         let mut values = memory::zeros((knots.len(), n_outputs))?;
@@ -99,8 +94,7 @@ impl ShapeFunctions {
             })?;
             for (&d, table) in numbers.iter().zip(&tables) {
                 // The row of the knot at zero stays zero.
-                let d = d - range.start;
-                let rows = offsets[d] + 1..offsets[d + 1];
+                let rows = ranges.of(d - range.start).skip(1);
                 for (row, values_at) in rows.zip(table.chunks_exact(width)) {
                     for (k, value) in values_at[..end - start].iter().enumerate() {
                         values[[row, start + k]] = *value;
@@ -109,13 +103,13 @@ impl ShapeFunctions {
             }
             start = end;
         }
-        Ok(Self { offsets, knots, values })
+        Ok(Self { ranges, knots, values })
     }
 
     /// Number of columns D.
     #[must_use]
     pub fn n_columns(&self) -> usize {
-        self.offsets.len() - 1
+        self.ranges.n_columns()
     }
 
     /// Number of outputs.
@@ -134,7 +128,7 @@ impl ShapeFunctions {
         if d >= n_columns {
             return Err(Error::NoSuchColumn { column: d, n_columns });
         }
-        let range = self.knots_of(d);
+        let range = self.ranges.of(d);
         Ok((&self.knots[range.clone()], self.values.slice(s![range, ..])))
     }
 
@@ -206,16 +200,10 @@ impl ShapeFunctions {
         })
     }
 
-    #[inline]
-    fn knots_of(&self, d: usize) -> Range<usize> {
-        let range = self.offsets[d]..self.offsets[d + 1];
-        if range.is_empty() { 0..1 } else { range }
-    }
-
     /// Where a positive entry of a row lies between the knots of its column.
     #[inline]
     fn place(&self, row: usize, d: usize, x: f64) -> Place {
-        let range = self.knots_of(d);
+        let range = self.ranges.of(d);
         let knots = &self.knots[range.clone()];
         // Knot 0 is 0 and x is not negative, so that one knot at least is not above it.
         let k = knots.partition_point(|&z| z <= x).saturating_sub(1);

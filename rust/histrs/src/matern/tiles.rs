@@ -6,7 +6,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::lower_triangle::{TILE, tile};
+use crate::lower_triangle::{self, TILE};
 use crate::memory;
 use crate::simd::{AlignedVec, Elementary, dispatch};
 
@@ -28,6 +28,8 @@ impl Scaled {
     #[allow(clippy::cast_possible_truncation)] // rounded
     pub(super) fn new(x: ArrayView2<'_, f64>, length: f64) -> Result<Self> {
         let n = x.nrows() as f64;
+        let mut rows = memory::zero_matrix(x.dim())?;
+        let mut halves = memory::with_capacity(x.nrows())?;
         let mut mean = memory::filled(0.0, x.ncols())?;
         for (row, x) in x.rows().into_iter().enumerate() {
             for (column, (mean, &value)) in mean.iter_mut().zip(x).enumerate() {
@@ -37,8 +39,6 @@ impl Scaled {
                 *mean += value / n;
             }
         }
-        let mut rows = memory::zero_matrix(x.dim())?;
-        let mut halves = memory::with_capacity(x.nrows())?;
         let unit = 3.0_f64.sqrt() / length;
         for (row, (mut out, x)) in rows.rows_mut().into_iter().zip(x.rows()).enumerate() {
             let mut norm = 0.0;
@@ -59,7 +59,7 @@ impl Scaled {
 pub(super) fn tiles_of(exec: &Executor, x: &Scaled) -> Result<AlignedVec<u16>> {
     let n = x.rows.nrows();
     let n_tiles = n.div_ceil(TILE);
-    let mut tiles = AlignedVec::zeros(tile(n_tiles, 0).start)?;
+    let mut tiles = AlignedVec::zeros(lower_triangle::len::<u16>(n)?)?;
     let mut of_rows = memory::with_capacity(n_tiles)?;
     let mut rest = &mut tiles[..];
     for i in 0..n_tiles {

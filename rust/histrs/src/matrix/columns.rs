@@ -90,14 +90,16 @@ pub(crate) struct Transposed<T> {
     values: Vec<T>,
 }
 
-/// Columns for each entry from which on the empty ones are left out.
-const FEW: usize = 8;
+/// Whether so many columns that have something are so few of all that the others are left out.
+pub(crate) fn are_few(n_held: usize, n_columns: usize) -> bool {
+    n_held < n_columns / 8
+}
 
 impl<T: Element> Transposed<T> {
     #[allow(clippy::cast_possible_truncation)] // rows are checked by `by_columns`
     fn new(x: &CsrView<'_, T>) -> Result<Self> {
         let column = |i: i32| i.unsigned_abs() as usize;
-        let numbers = if x.n_stored() < x.n_columns() / FEW {
+        let numbers = if are_few(x.n_stored(), x.n_columns()) {
             let mut numbers = memory::collected(x.indices().iter().map(|&i| column(i)))?;
             numbers.sort_unstable();
             numbers.dedup();
@@ -157,7 +159,10 @@ impl<T: Element> Transposed<T> {
 
 /// The place of a column among some, or of all; or of the next one, where it is not among them.
 #[inline]
-fn place_of(numbers: Option<&[usize]>, column: usize) -> std::result::Result<usize, usize> {
+pub(crate) fn place_of(
+    numbers: Option<&[usize]>,
+    column: usize,
+) -> std::result::Result<usize, usize> {
     numbers.map_or(Ok(column), |numbers| numbers.binary_search(&column))
 }
 

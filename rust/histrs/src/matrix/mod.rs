@@ -21,7 +21,7 @@ pub use csr_parts::CsrParts;
 use ndarray::{ArrayView2, s};
 
 pub(crate) use check::{COLUMNS_OF_X, check_columns, row_numbers};
-pub(crate) use columns::ColumnEntries;
+pub(crate) use columns::{ColumnEntries, are_few, place_of};
 pub(crate) use csr_parts::check_width;
 
 use crate::error::Result;

@@ -8,6 +8,9 @@ use crate::matrix::{CsrParts, CsrView, HistogramMatrix};
 use crate::memory;
 use crate::simd::Element;
 
+/// Rows in a block.
+const ROWS: usize = 256;
+
 /// Columns of a matrix, copied.
 #[derive(Debug)]
 pub(crate) enum SelectedColumns<T> {
@@ -34,9 +37,12 @@ impl<T: Element> HistogramMatrix<'_, T> {
             Self::Dense(x) => {
                 let mut selected = memory::zeros((x.nrows(), numbers.len()))?;
                 let out = memory::flat_mut(&mut selected)?;
-                exec.for_chunks(out, numbers.len(), |row, out| {
-                    let x = x.row(row);
-                    out.iter_mut().zip(numbers).for_each(|(out, &d)| *out = x[d]);
+                let width = numbers.len().max(1);
+                exec.for_chunks(out, ROWS * width, |block, out| {
+                    for (row, out) in (block * ROWS..).zip(out.chunks_exact_mut(width)) {
+                        let x = x.row(row);
+                        out.iter_mut().zip(numbers).for_each(|(out, &d)| *out = x[d]);
+                    }
                     Ok(())
                 })?;
                 Ok(SelectedColumns::Dense(selected))

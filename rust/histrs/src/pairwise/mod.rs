@@ -74,11 +74,15 @@ pub(crate) trait Term: Copy + Send + Sync {
     ) -> T::Vector<S> {
         T::add(simd, sum, Self::of::<T, S>(simd, x, y))
     }
+}
 
-    /// The entry of the matrix that follows from the sum of a row of `x` and one of `y`.
-    fn finish(self, sum: f64, _row: usize, _column: usize) -> f64 {
-        sum
-    }
+/// What makes an entry of the matrix of a sum, its row and its column, where it is not the sum itself: a
+/// call an entry, and terms that differ in nothing else share their code.
+pub(crate) type Finish<'a> = Option<&'a (dyn Fn(f64, usize, usize) -> f64 + Sync)>;
+
+#[inline(always)]
+fn finished(finish: Finish<'_>, sum: f64, row: usize, column: usize) -> f64 {
+    finish.map_or(sum, |finish| finish(sum, row, column))
 }
 
 /// The matrix of all pairs; `y = None` means `y = x` and computes each pair once.
@@ -89,9 +93,10 @@ pub(crate) trait Term: Copy + Send + Sync {
 /// [`Error::NotFinite`](crate::Error::NotFinite) at the first bad entry.
 pub(crate) fn pairwise<'a, T: Element, K: Term>(
     exec: &Executor,
-    term: K,
+    _: K,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
+    finish: Finish<'_>,
 ) -> Result<Array2<T>> {
     x.check(exec, "X")?;
     if let Some(y) = y {
@@ -99,31 +104,31 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
         y.check(exec, "Y")?;
     }
     let Some(compact) = Compact::new(exec, x, y)? else {
-        return of_checked(exec, term, x, y);
+        return of_checked::<T, K>(exec, x, y, finish);
     };
     match (x, y) {
         (HistogramMatrix::Csr(x), None) => {
-            of_checked(exec, term, &HistogramMatrix::csr(compact.of_x(x)), None)
+            of_checked::<T, K>(exec, &HistogramMatrix::csr(compact.of_x(x)), None, finish)
         }
         (HistogramMatrix::Csr(x), Some(HistogramMatrix::Csr(y))) => {
             let y = HistogramMatrix::csr(compact.of_y(y));
-            of_checked(exec, term, &HistogramMatrix::csr(compact.of_x(x)), Some(&y))
+            of_checked::<T, K>(exec, &HistogramMatrix::csr(compact.of_x(x)), Some(&y), finish)
         }
-        _ => of_checked(exec, term, x, y),
+        _ => of_checked::<T, K>(exec, x, y, finish),
     }
 }
 
 /// As [`pairwise`], of matrices that have been checked.
 fn of_checked<'a, T: Element, K: Term>(
     exec: &Executor,
-    term: K,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
+    finish: Finish<'_>,
 ) -> Result<Array2<T>> {
     if K::MINIMA
         && let Some(format) = Format::of(exec, x, y)?
     {
-        return counts::matrix(exec, term, x, y, format);
+        return counts::matrix(exec, x, y, format, finish);
     }
     let other = y.unwrap_or(x);
     let n_columns = other.n_rows();
@@ -136,7 +141,16 @@ fn of_checked<'a, T: Element, K: Term>(
             exec.check()?;
             let (start, n_rows) = (block * BLOCK, rows.len() / n_columns);
             let first = first_of(start);
-            dispatch(SparseRows { term, x, start, n_rows, y, first, out: rows })
+            dispatch(SparseRows {
+                term: PhantomData::<K>,
+                x,
+                start,
+                n_rows,
+                y,
+                first,
+                out: rows,
+                finish,
+            })
         })?,
         HistogramMatrix::Dense(_) => {
             for from in (0..n_columns).step_by(rows_at_once::<T>(x.n_columns())) {
@@ -153,7 +167,15 @@ fn of_checked<'a, T: Element, K: Term>(
                         exec.check()?;
                         let out = &mut rows[from..];
                         let (stride, origin) = (n_columns, (start, from));
-                        dispatch(DenseTile { term, left: &left, right, out, stride, origin });
+                        dispatch(DenseTile {
+                            term: PhantomData::<K>,
+                            left: &left,
+                            right,
+                            out,
+                            stride,
+                            origin,
+                            finish,
+                        });
                     }
                     Ok(())
                 })?;

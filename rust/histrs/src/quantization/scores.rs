@@ -46,6 +46,7 @@ pub(super) const PANEL: usize = 32;
 /// assert_eq!(scores, [9.0, 10.0, 90.0, 100.0]);
 /// # Ok::<(), histrs::Error>(())
 /// ```
+#[allow(clippy::cast_possible_truncation)] // codes have 16 bits at most
 pub fn code_scores_into<T: Real, C: Code>(
     exec: &Executor,
     codes: ArrayView2<'_, C>,
@@ -85,7 +86,9 @@ pub fn code_scores_into<T: Real, C: Code>(
             let start = block * ROWS;
             let Some(out) = out.first_mut() else { return Ok(()) };
             let end = n_rows.min(start + ROWS);
-            let codes = &codes[start * n_blocks..end * n_blocks];
+            let codes = codes[start * n_blocks..end * n_blocks].iter();
+            // Of one type, so that the kernels are compiled once for all codes.
+            let codes = &memory::collected(codes.map(|code| code.index() as u16))?;
             dispatch(ScoreRows { codes, n_blocks, n_codes, tables: &padded, width, out });
             Ok(())
         })?;
@@ -94,8 +97,8 @@ pub fn code_scores_into<T: Real, C: Code>(
 }
 
 /// The scores of some rows.
-struct ScoreRows<'a, 'o, T, C> {
-    codes: &'a [C],
+struct ScoreRows<'a, 'o, T> {
+    codes: &'a [u16],
     n_blocks: usize,
     n_codes: usize,
     tables: &'a [T],
@@ -103,7 +106,7 @@ struct ScoreRows<'a, 'o, T, C> {
     out: &'a mut Vec<&'o mut [f64]>,
 }
 
-impl<T: Real, C: Code> WithSimd for ScoreRows<'_, '_, T, C> {
+impl<T: Real> WithSimd for ScoreRows<'_, '_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -119,7 +122,7 @@ impl<T: Real, C: Code> WithSimd for ScoreRows<'_, '_, T, C> {
     }
 }
 
-impl<T: Real, C: Code> ScoreRows<'_, '_, T, C> {
+impl<T: Real> ScoreRows<'_, '_, T> {
     #[inline(always)]
     fn score<const N: usize>(self) {
         let Self { codes, n_blocks, n_codes, tables, width: _, out } = self;
@@ -148,8 +151,8 @@ impl<T: Real, C: Code> ScoreRows<'_, '_, T, C> {
 
 /// Adds the entries of some blocks of the codes of `R` rows.
 #[inline(always)]
-fn add_entries<T: Real, C: Code, const N: usize, const R: usize>(
-    codes: &[C],
+fn add_entries<T: Real, const N: usize, const R: usize>(
+    codes: &[u16],
     n_blocks: usize,
     blocks: Range<usize>,
     tables: &[[T; N]],
@@ -158,12 +161,12 @@ fn add_entries<T: Real, C: Code, const N: usize, const R: usize>(
 ) {
     for first in blocks.clone().step_by(LOOK_UPS) {
         let here = first..blocks.end.min(first + LOOK_UPS);
-        let codes: [&[C]; R] = std::array::from_fn(|r| &codes[r * n_blocks..][here.clone()]);
+        let codes: [&[u16]; R] = std::array::from_fn(|r| &codes[r * n_blocks..][here.clone()]);
         let mut partial = [[T::default(); N]; R];
         for k in 0..here.len() {
             let table = (first + k) * n_codes;
             for (codes, partial) in codes.iter().zip(&mut partial) {
-                let entries = &tables[table + codes[k].index()];
+                let entries = &tables[table + usize::from(codes[k])];
                 for (sum, &entry) in partial.iter_mut().zip(entries) {
                     *sum = *sum + entry;
                 }

@@ -66,7 +66,7 @@ impl ExpChi2Features {
         check_length("the number of columns of the signs", signs.ncols(), size, cure)?;
         let rounds = SHARED_ROUNDS + n_projections.div_ceil(size);
         check_length("the number of rows of the signs", signs.nrows(), rounds, cure)?;
-        if let Some(&bad) = signs.iter().find(|sign| sign.abs() != 1) {
+        if let Some(&bad) = signs.iter().find(|sign| sign.unsigned_abs() != 1) {
             let expected = "signs are 1 or -1";
             return Err(Error::Number { name: "a sign", value: bad.into(), expected });
         }
@@ -86,7 +86,7 @@ impl ExpChi2Features {
         matrix: ArrayView2<'_, f64>,
         gamma: f64,
     ) -> Result<Self> {
-        let expected = n_columns * map.n_components();
+        let expected = memory::size::<f64>(&[n_columns, map.n_components()])?;
         let cure = "give a row for each feature of the map";
         check_length("the number of rows of the projection", matrix.nrows(), expected, cure)?;
         let projection = Projection::Dense(matrix.to_owned());
@@ -107,10 +107,12 @@ impl ExpChi2Features {
         Ok(Self { map, n_columns, n_projections, gamma, projection })
     }
 
-    /// Size of the Walsh-Hadamard transform: the least power of 2 that holds the features.
+    /// Size of the Walsh-Hadamard transform: the least power of 2 that holds the features, or the largest
+    /// number where no power of 2 does.
     #[must_use]
     pub fn structured_size(map: &AdditiveMap, n_columns: usize) -> usize {
-        (n_columns * map.n_components()).next_power_of_two().max(MIN_SIZE)
+        let n_features = n_columns.saturating_mul(map.n_components());
+        n_features.checked_next_power_of_two().unwrap_or(usize::MAX).max(MIN_SIZE)
     }
 
     /// The random features of some rows: the cosines of all projections, then their sines.
@@ -144,20 +146,20 @@ impl ExpChi2Features {
         check_columns("the number of columns of X", x, self.n_columns)?;
         self.map.check(exec, x)?;
         let width = self.n_features();
-        check_length(OUTPUT, out.len(), x.n_rows() * width, GIVE_WHOLE_ROWS)?;
+        check_length(OUTPUT, out.len(), memory::size::<T>(&[x.n_rows(), width])?, GIVE_WHOLE_ROWS)?;
         let sine_cosine = SineCosine::new(self.phase_scale(), self.amplitude());
         match &self.projection {
             Projection::Structured(signs) => {
                 let signs = &converted(signs.view())?;
                 let (map, n_projections) = (&self.map, self.n_projections);
                 let plan = Plan { map, signs, n_projections, sine_cosine };
-                exec.for_chunks(out, ROWS * width, |block, out| {
+                exec.for_chunks(out, ROWS.saturating_mul(width), |block, out| {
                     dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out })
                 })
             }
             Projection::Dense(matrix) => {
                 let matrix = matrix.mapv(|w| T::from_f64(w));
-                exec.for_chunks(out, ROWS * width, |block, out| {
+                exec.for_chunks(out, ROWS.saturating_mul(width), |block, out| {
                     let n_rows = out.len() / width;
                     let projected = self.project_rows(x, block * ROWS, n_rows, &matrix)?;
                     dispatch(DenseRows { projected: &projected, sine_cosine, out })
@@ -245,13 +247,13 @@ impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
     type Output = Result<()>;
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Result<()> {
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
         let Self { map, x, start, features } = self;
         let mut values = memory::filled(T::default(), x.n_columns())?;
         let width = features.ncols().max(1);
         for (row, out) in (start..).zip(memory::flat_mut(features)?.chunks_exact_mut(width)) {
             x.copy_row(row, &mut values);
-            map.map_values(&values, |i| i, out, values.len());
+            map.map_values(simd, &values, None, out, values.len());
         }
         Ok(())
     }

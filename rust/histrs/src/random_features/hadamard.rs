@@ -1,8 +1,8 @@
 //! The fast Walsh-Hadamard transform of a row.
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
-use crate::simd::{Element, lane_hadamard};
+use crate::simd::{Element, lane_hadamard, outlined};
 
 /// Vectors that stay in the first-level cache while all their stages are done.
 const CACHED: usize = 128;
@@ -17,8 +17,35 @@ pub(super) const MIN_SIZE: usize = 16;
 /// between lanes is done while the vectors are loaded, with the first stages of the other; further
 /// stages are taken three or four at a time, the widest first. A row of a few thousand entries
 /// stays in the first-level cache.
-#[inline(always)]
 pub(super) fn signed_hadamard<T: Element, S: Simd>(
+    simd: S,
+    signs: &[T],
+    x: Option<&[T]>,
+    out: &mut [T],
+    needed: usize,
+) {
+    outlined(simd, SignedHadamard { signs, x, out, needed });
+}
+
+struct SignedHadamard<'a, T> {
+    signs: &'a [T],
+    x: Option<&'a [T]>,
+    out: &'a mut [T],
+    needed: usize,
+}
+
+impl<T: Element> WithSimd for SignedHadamard<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { signs, x, out, needed } = self;
+        transform(simd, signs, x, out, needed);
+    }
+}
+
+#[inline(always)]
+fn transform<T: Element, S: Simd>(
     simd: S,
     signs: &[T],
     x: Option<&[T]>,
@@ -142,21 +169,6 @@ fn butterflies_at<T: Element, S: Simd, const R: usize, const D: usize>(
 mod tests {
     use super::*;
     use crate::simd::{AlignedVec, dispatch};
-    use pulp::WithSimd;
-
-    struct Run<'a, T> {
-        signs: &'a [T],
-        x: Option<&'a [T]>,
-        out: &'a mut [T],
-        needed: usize,
-    }
-
-    impl<T: Element> WithSimd for Run<'_, T> {
-        type Output = ();
-        fn with_simd<S: Simd>(self, simd: S) {
-            signed_hadamard::<T, S>(simd, self.signs, self.x, self.out, self.needed);
-        }
-    }
 
     fn check<T: Element>() {
         for log in 4..16 {
@@ -171,7 +183,7 @@ mod tests {
             for (needed, in_place) in [(n, false), (n / 2 + 1, false), (n, true)] {
                 out.copy_from_slice(&x);
                 let x = (!in_place).then_some(&x[..]);
-                dispatch(Run { signs: &signs, x, out: &mut out, needed });
+                dispatch(SignedHadamard { signs: &signs, x, out: &mut out, needed });
                 for i in (0..needed).step_by(n / 16 + 1).chain([needed - 1]) {
                     let terms = (0..n).map(|j| {
                         let entry = if (i & j).count_ones() % 2 == 1 { -1.0 } else { 1.0 };

@@ -73,7 +73,13 @@ impl ExpChi2Features {
         )?;
         self.map.check(exec, x)?;
         let mut out = memory::zero_matrix((x.n_rows(), n_outputs))?;
-        if n_outputs == 0 {
+        if out.is_empty() {
+            return Ok(out);
+        }
+        if self.n_projections == 0 {
+            for mut scores in out.rows_mut() {
+                scores.iter_mut().zip(intercepts).for_each(|(score, &b)| *score = T::from_f64(b));
+            }
             return Ok(out);
         }
         let readout = Readout::<T>::new(self, coefficients)?;

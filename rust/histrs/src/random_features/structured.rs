@@ -75,7 +75,7 @@ impl<T: Real> Plan<'_, T> {
     ) {
         x.copy_row(row, values);
         let stride = values.len();
-        self.map.map_values(values, |i| i, features, stride);
+        self.map.map_values(simd, values, None, features, stride);
         features[stride * self.map.n_components()..].fill(T::default());
         let size = features.len();
         for signs in &self.signs[..SHARED_ROUNDS] {

@@ -123,6 +123,13 @@ pub(crate) fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     }
 }
 
+/// Runs `op` in a function of its own: kernels that share it share its code. For what takes long beside
+/// a call.
+#[inline(never)]
+pub(crate) fn outlined<S: Simd, Op: WithSimd>(simd: S, op: Op) -> Op::Output {
+    simd.vectorize(op)
+}
+
 /// Whether kernels are instantiated for AVX-512: by their type, whatever the number of lanes.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]

@@ -25,15 +25,19 @@ pub fn column_quantiles<T: Element>(
     }
     x.check(exec, "X")?;
     let reader = x.by_columns(exec)?;
-    let columns = exec.map_blocks(x.n_columns(), |column| {
+    let stored = reader.stored()?;
+    let columns = exec.map_blocks(stored.len(), |k| {
         let mut entries = ColumnEntries::default();
-        reader.read(column, &mut entries)?;
+        reader.read(stored[k], &mut entries)?;
         Ok(levels(&mut entries.values, n_levels))
     })?;
-    let mut offsets = vec![0];
-    for column in &columns {
-        offsets.push(offsets[offsets.len() - 1] + column.len() as i64);
+    let mut offsets = memory::with_capacity(x.n_columns().saturating_add(1))?;
+    let mut end = 0;
+    for (&d, levels) in stored.iter().zip(&columns) {
+        offsets.resize(d + 1, end);
+        end += levels.len() as i64;
     }
+    offsets.resize(x.n_columns() + 1, end);
     Ok((memory::concatenated(&columns)?, offsets))
 }
 

@@ -5,6 +5,7 @@ use pulp::Simd;
 
 use crate::error::Result;
 use crate::exec::Executor;
+use crate::memory;
 use crate::simd::{Element, Elementary};
 use crate::small_matrix::triangle;
 use crate::spd::eigenvalues::tridiagonal_eigenvalues;
@@ -55,6 +56,10 @@ pub fn airm_distances<T: Element>(
     let y = y.map(|y| SymmetricStack::new(exec, "Y", y)).transpose()?;
     let y = y.as_ref().unwrap_or(&x);
     check_same_size(&x, y)?;
+    if x.p() == 0 {
+        // Matrices without rows are all the same.
+        return memory::zero_matrix((x.n(), y.n()));
+    }
     let factors = Factors::new(exec, &x, y)?;
     let inverses = factors.inverses.matrices()?;
     let kernel = AllPairs { x: &x, y, inverses, roots: &factors.roots };
@@ -75,6 +80,9 @@ pub fn airm_paired<T: Element>(
     let y = SymmetricStack::new(exec, "Y", y)?;
     check_same_size(&x, &y)?;
     check_same_number(&x, &y)?;
+    if x.p() == 0 {
+        return memory::zeros(x.n());
+    }
     let factors = Factors::new(exec, &x, &y)?;
     paired(exec, &Paired { x: &x, y: &y, factors: &factors }, x.n())
 }
@@ -192,8 +200,8 @@ fn distances<S: Simd, X: Entries<S>>(
 ) -> LaneValues {
     let Scratch { whitened, logarithm, mut log_map } = Scratch::new(p, scratch);
     whiten(simd, p, inverse, roots, whitened);
-    let log_scale = scaled_gram(simd, p, whitened, log_map.matrix);
-    let bounds = reduce(simd, p, &mut log_map);
+    let log_scale = scaled_gram(simd, p, whitened, log_map.matrix());
+    let bounds = reduce(simd, &mut log_map);
     let mut out = LaneValues::default();
     let is_beyond = |lane: usize| bounds.is_beyond(lane) || !log_scale[lane].is_finite();
     if !(0..S::F64_LANES).all(is_beyond) {
@@ -205,7 +213,7 @@ fn distances<S: Simd, X: Entries<S>>(
         }
     }
     if (0..S::F64_LANES).any(is_beyond) {
-        let Tridiagonal { diagonal, off, .. } = log_map.tridiagonal;
+        let Tridiagonal { diagonal, off, .. } = log_map.tridiagonal();
         for value in &mut *off {
             *value = simd.mul_f64s(*value, *value);
         }

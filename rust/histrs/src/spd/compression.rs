@@ -6,7 +6,7 @@
 use ndarray::{Array1, Array3, ArrayView3};
 use pulp::{Simd, WithSimd};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::memory;
 use crate::neighborhood::{Labels, Neighborhood};
@@ -79,6 +79,10 @@ pub fn compression_loss(
     let x = SymmetricStack::new(exec, "X", x)?;
     let y = SymmetricStack::new(exec, "Y", prototypes)?;
     check_same_size(&x, &y)?;
+    if x.p() == 0 {
+        let cure = "give matrices of at least one row";
+        check_length("the number of rows of a matrix", 0, 1, cure)?;
+    }
     let (p, m) = (x.p(), y.n());
     let groups = y.groups()?;
     let log_dets = keep_factors::<LogDeterminant>(exec, "Y", &y, &groups)?.matrices()?;

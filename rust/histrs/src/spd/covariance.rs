@@ -94,15 +94,18 @@ pub fn signal_covariances<T: Element>(
         let expected = "a weight in [0, 1]";
         return Err(Error::Parameter { name: "shrinkage", value: weight, expected });
     }
+    let mut covariances = memory::zeros((n, p, p))?;
+    if covariances.is_empty() {
+        return Ok(SignalCovariances { covariances, flat: Vec::new() });
+    }
     let size = n.div_ceil(PARTS).max(1);
     let parts = exec.map_blocks(n.div_ceil(size), |part| {
         let trials = part * size..n.min((part + 1) * size);
         dispatch(Part { exec, x, shrinkage, trials })
     })?;
-    let mut covariances = memory::zeros((n, p, p))?;
     let out = memory::flat_mut(&mut covariances)?;
     let mut flat = Vec::new();
-    for (part, out) in parts.into_iter().zip(out.chunks_mut((size * p * p).max(1))) {
+    for (part, out) in parts.into_iter().zip(out.chunks_mut(size * p * p)) {
         out.copy_from_slice(&part.covariances);
         flat.extend(part.flat);
     }

@@ -7,9 +7,10 @@
 //! Source: J. Demmel and K. Veselic, *Jacobi's method is more accurate than QR*, SIAM J. Matrix
 //! Anal. Appl. 13, 1992.
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
-use crate::spd::lanes::minus;
+use crate::simd::outlined;
+use crate::spd::lanes::{minus, vectors_mut};
 
 /// Sweeps after which a lane is given up; it takes six to nine.
 const MAX_SWEEPS: usize = 40;
@@ -26,6 +27,27 @@ pub(crate) fn orthogonalize<S: Simd>(
     g: &mut [S::f64s],
     squares: &mut [S::f64s],
 ) -> bool {
+    let [g, squares] = [g, squares].map(pulp::bytemuck::cast_slice_mut);
+    outlined(simd, Orthogonalize { p, g, squares })
+}
+
+struct Orthogonalize<'a> {
+    p: usize,
+    g: &'a mut [f64],
+    squares: &'a mut [f64],
+}
+
+impl WithSimd for Orthogonalize<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> bool {
+        sweeps(simd, self.p, vectors_mut::<S>(self.g), vectors_mut::<S>(self.squares))
+    }
+}
+
+#[inline(always)]
+fn sweeps<S: Simd>(simd: S, p: usize, g: &mut [S::f64s], squares: &mut [S::f64s]) -> bool {
     // What the rounding of a product of `p` terms leaves.
     let tolerance = p.max(8) as f64 * f64::EPSILON;
     let tolerance = simd.splat_f64s(tolerance * tolerance);

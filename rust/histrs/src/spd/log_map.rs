@@ -5,11 +5,11 @@
 //! the logarithm of the smallest eigenvalue is off by the rounding of the largest over it. So lanes
 //! of a large condition are left to rotations.
 
-use pulp::Simd;
+use pulp::{Simd, WithSimd};
 
-use crate::simd::Elementary;
+use crate::simd::{Elementary, outlined};
 use crate::small_matrix::triangle;
-use crate::spd::lanes::LaneValues;
+use crate::spd::lanes::{LaneValues, vectors_mut};
 use crate::spd::rational::{self, Bounds, bounds, logarithm};
 use crate::spd::tridiagonal::{Tridiagonal, back, scratch_len, tridiagonalize};
 
@@ -18,10 +18,15 @@ const TILE: usize = 4;
 
 /// Where the logarithms of a group of matrices are computed.
 pub(crate) struct Scratch<'a, V> {
+    p: usize,
+    buffer: &'a mut [V],
+}
+
+struct Parts<'a, V> {
     /// The matrices; then what reflected them.
-    pub(crate) matrix: &'a mut [V],
-    pub(crate) tridiagonal: Tridiagonal<'a, V>,
-    pub(crate) rest: &'a mut [V],
+    matrix: &'a mut [V],
+    tridiagonal: Tridiagonal<'a, V>,
+    rest: &'a mut [V],
     terms: rational::Scratch<'a, V>,
 }
 
@@ -31,23 +36,57 @@ impl<'a, V> Scratch<'a, V> {
         triangle(p) + Tridiagonal::<V>::len(p) + scratch_len(p) + rational::Scratch::<V>::len(p)
     }
 
-    /// Splits a buffer of [`Self::len`] vectors.
+    /// Of a buffer of [`Self::len`] vectors.
     #[inline(always)]
     pub(crate) fn new(p: usize, buffer: &'a mut [V]) -> Self {
-        let (matrix, rest) = buffer.split_at_mut(triangle(p));
+        Self { p, buffer }
+    }
+
+    /// The matrices; then what reflected them.
+    #[inline(always)]
+    pub(crate) fn matrix(&mut self) -> &mut [V] {
+        &mut self.buffer[..triangle(self.p)]
+    }
+
+    /// The reduced matrices.
+    #[inline(always)]
+    pub(crate) fn tridiagonal(&mut self) -> Tridiagonal<'_, V> {
+        self.parts().tridiagonal
+    }
+
+    #[inline(always)]
+    fn parts(&mut self) -> Parts<'_, V> {
+        let p = self.p;
+        let (matrix, rest) = self.buffer.split_at_mut(triangle(p));
         let (tridiagonal, rest) = rest.split_at_mut(Tridiagonal::<V>::len(p));
         let (rest, terms) = rest.split_at_mut(scratch_len(p));
         let tridiagonal = Tridiagonal::new(p, tridiagonal);
-        Self { matrix, tridiagonal, rest, terms: rational::Scratch::new(p, terms) }
+        Parts { matrix, tridiagonal, rest, terms: rational::Scratch::new(p, terms) }
     }
 }
 
 /// Reduces the matrices, and bounds their eigenvalues.
 #[inline(always)]
-pub(crate) fn reduce<S: Simd>(simd: S, p: usize, scratch: &mut Scratch<'_, S::f64s>) -> Bounds {
-    let Scratch { matrix, tridiagonal, rest, .. } = scratch;
-    tridiagonalize(simd, p, matrix, tridiagonal, rest);
-    bounds(simd, tridiagonal.diagonal, tridiagonal.off)
+pub(crate) fn reduce<S: Simd>(simd: S, scratch: &mut Scratch<'_, S::f64s>) -> Bounds {
+    let (p, buffer) = (scratch.p, pulp::bytemuck::cast_slice_mut(scratch.buffer));
+    outlined(simd, Reduce { p, buffer })
+}
+
+struct Reduce<'a> {
+    p: usize,
+    buffer: &'a mut [f64],
+}
+
+impl WithSimd for Reduce<'_> {
+    type Output = Bounds;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Bounds {
+        let mut scratch = Scratch::new(self.p, vectors_mut::<S>(self.buffer));
+        let Parts { matrix, mut tridiagonal, rest, .. } = scratch.parts();
+        tridiagonalize(simd, self.p, matrix, &mut tridiagonal, rest);
+        bounds(simd, tridiagonal.diagonal, tridiagonal.off)
+    }
 }
 
 /// Writes the logarithms of the reduced matrices times `exp(log_scale)`, packed, in the basis in which
@@ -60,20 +99,55 @@ pub(crate) fn reduced_logarithm<S: Simd>(
     scratch: &mut Scratch<'_, S::f64s>,
     out: &mut [S::f64s],
 ) {
-    let Scratch { tridiagonal, terms, .. } = scratch;
-    logarithm(simd, tridiagonal.diagonal, tridiagonal.off, bounds, log_scale, terms, out);
+    let (p, buffer) = (scratch.p, pulp::bytemuck::cast_slice_mut(scratch.buffer));
+    let out = pulp::bytemuck::cast_slice_mut(out);
+    outlined(simd, ReducedLogarithm { p, bounds, log_scale, buffer, out });
+}
+
+struct ReducedLogarithm<'a> {
+    p: usize,
+    bounds: &'a Bounds,
+    log_scale: &'a LaneValues,
+    buffer: &'a mut [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for ReducedLogarithm<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { p, bounds, log_scale, buffer, out } = self;
+        let mut scratch = Scratch::new(p, vectors_mut::<S>(buffer));
+        let Parts { tridiagonal, mut terms, .. } = scratch.parts();
+        let (diagonal, off, out) = (tridiagonal.diagonal, tridiagonal.off, vectors_mut::<S>(out));
+        logarithm(simd, diagonal, off, bounds, log_scale, &mut terms, out);
+    }
 }
 
 /// Turns a function of the reduced matrices into that of the matrices.
 #[inline(always)]
-pub(crate) fn restore<S: Simd>(
-    simd: S,
+pub(crate) fn restore<S: Simd>(simd: S, scratch: &mut Scratch<'_, S::f64s>, out: &mut [S::f64s]) {
+    let (p, buffer) = (scratch.p, pulp::bytemuck::cast_slice_mut(scratch.buffer));
+    outlined(simd, Restore { p, buffer, out: pulp::bytemuck::cast_slice_mut(out) });
+}
+
+struct Restore<'a> {
     p: usize,
-    scratch: &mut Scratch<'_, S::f64s>,
-    out: &mut [S::f64s],
-) {
-    let Scratch { matrix, tridiagonal, rest, .. } = scratch;
-    back(simd, p, matrix, tridiagonal.inverses, out, rest);
+    buffer: &'a mut [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for Restore<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Self { p, buffer, out } = self;
+        let mut scratch = Scratch::new(p, vectors_mut::<S>(buffer));
+        let Parts { matrix, tridiagonal, rest, .. } = scratch.parts();
+        back(simd, p, matrix, tridiagonal.inverses, vectors_mut::<S>(out), rest);
+    }
 }
 
 /// The sum of the squares of the entries of packed symmetric matrices.

@@ -85,6 +85,10 @@ pub fn mean_gradient<T: Element>(
     let (n, p) = (stack.n(), stack.p());
     check_length("the number of weights", weights.len(), n, "give a weight for each matrix")?;
     let entries = square("a side of the whitener", p, &whitener)?;
+    if p == 0 {
+        // Matrices without rows are all the same.
+        return Ok(MeanGradient { value: 0.0, gradient: Array2::zeros((0, 0)), curvature: 0.0 });
+    }
     let whitened = Whitened::new(exec, &stack, Some(entries))?;
     let n_groups = whitened.n_groups();
     let size = part_size(n_groups);

@@ -116,14 +116,14 @@ pub(crate) fn log_of_factors<S: Simd>(
 ) -> std::result::Result<Spans, usize> {
     let LogScratch { factors, log_map, rotated, rest } = scratch;
     let lanes = S::F64_LANES;
-    add_outer(simd, p, factors, factors, log_map.matrix);
-    let log_scale = scale(simd, p, log_map.matrix);
-    let bounds = reduce(simd, p, log_map);
+    add_outer(simd, p, factors, factors, log_map.matrix());
+    let log_scale = scale(simd, p, log_map.matrix());
+    let bounds = reduce(simd, log_map);
     let is_beyond = |lane: usize| bounds.is_beyond(lane) || !log_scale[lane].is_finite();
     let n_rotated = (0..lanes).filter(|&lane| is_beyond(lane)).count();
     if n_rotated < lanes {
         reduced_logarithm(simd, &bounds, &log_scale, log_map, out);
-        restore(simd, p, log_map, out);
+        restore(simd, log_map, out);
     }
     let mut spread = LaneValues::default();
     for lane in 0..lanes {

@@ -24,6 +24,9 @@ pub(super) fn solve<T: Elementary, D: Domain<T>>(
     jobs: &[Job],
     limits: Limits,
 ) -> Result<Vec<Solved>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
     let mut engine = Engine::new(domain, marginals, jobs, limits)?;
     engine.refill();
     while engine.n_active > 0 {

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::intersection::column::Column;
 use crate::intersection::columns::SortedColumns;
+use crate::intersection::knot_ranges::KnotRanges;
 use crate::intersection::levels::level_ends;
 use crate::intersection::shape::rows_at_once;
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
@@ -24,8 +25,8 @@ const TERMS: usize = 4;
 /// derivatives, zero at zero, and a line above the largest value.
 #[derive(Debug, Clone)]
 pub struct CubicFunctions {
-    /// Knots of column `d` are `offsets[d]..offsets[d + 1]`; the first of each is 0.
-    offsets: Vec<usize>,
+    /// Where the knots of each column are; the first of each is 0.
+    ranges: KnotRanges,
     knots: Vec<f64>,
     n_outputs: usize,
     /// For each knot `f`, `f'`, `f''` and `f'''` to its right, each of all outputs.
@@ -57,26 +58,28 @@ impl CubicFunctions {
         let n_outputs = alpha.ncols();
         let alpha = alpha.as_standard_layout();
         let alpha = memory::flat(&alpha)?;
-        let made = exec.map_blocks(columns.n_columns(), |d| {
-            column_terms(columns.column(d), alpha, n_outputs, slope, n_knots)
-        })?;
-        let mut offsets = memory::with_capacity(made.len() + 1)?;
-        offsets.push(0);
-        let (mut knots, mut terms) =
-            (memory::with_capacity(made.len())?, memory::with_capacity(made.len())?);
+        let held = columns.columns();
+        let made = exec
+            .map_blocks(held.len(), |k| column_terms(&held[k], alpha, n_outputs, slope, n_knots))?;
+        let n_knots = columns.numbers().iter().zip(&made).map(|(&d, made)| (d, made.0.len()));
+        let ranges = KnotRanges::new(columns.n_columns(), n_knots)?;
+        let mut knots = memory::with_capacity(made.len() + 1)?;
+        let mut terms = memory::with_capacity(made.len() + 1)?;
+        // Of the columns that are empty.
+        knots.push(vec![0.0]);
+        terms.push(memory::filled(0.0, TERMS * n_outputs)?);
         for (of_column, terms_of_column) in made {
-            offsets.push(offsets[offsets.len() - 1] + of_column.len());
             knots.push(of_column);
             terms.push(terms_of_column);
         }
         let (knots, terms) = (memory::concatenated(&knots)?, memory::concatenated(&terms)?);
-        Ok(Self { offsets, knots, n_outputs, terms })
+        Ok(Self { ranges, knots, n_outputs, terms })
     }
 
     /// Number of columns D.
     #[must_use]
     pub fn n_columns(&self) -> usize {
-        self.offsets.len() - 1
+        self.ranges.n_columns()
     }
 
     /// Number of outputs.
@@ -130,8 +133,8 @@ impl CubicFunctions {
     #[inline]
     fn add_column(&self, d: usize, x: f64, out: &mut [f64]) {
         let m = self.n_outputs;
-        let start = self.offsets[d];
-        let knots = &self.knots[start..self.offsets[d + 1]];
+        let range = self.ranges.of(d);
+        let (start, knots) = (range.start, &self.knots[range]);
         // Knot 0 is 0 and x is not negative, so that one knot at least is not above it.
         let k = knots.partition_point(|&z| z <= x).saturating_sub(1);
         let u = x - knots[k];

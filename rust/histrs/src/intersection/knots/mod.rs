@@ -92,6 +92,10 @@ impl KnotProjection {
         let cure = "give a projection on the same knots";
         let found = other.columns.len();
         check_length("the number of columns with knots", found, self.columns.len(), cure)?;
+        for (own, other) in self.columns.iter().zip(&other.columns) {
+            let what = "the number of knots of a column";
+            check_length(what, other.knots.len(), own.knots.len(), cure)?;
+        }
         let n_rows = self.n_rows + other.n_rows;
         let columns = exec.map_blocks(self.columns.len(), |d| {
             let entries = self.columns[d].entries(0).chain(other.columns[d].entries(self.n_rows));

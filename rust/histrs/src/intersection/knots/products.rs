@@ -23,6 +23,9 @@ impl KnotProjection {
     pub fn project(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         check_rows("the number of rows of V", v.nrows(), self.n_rows)?;
         let mut out = memory::zeros((self.n_features(), v.ncols()))?;
+        if out.is_empty() {
+            return Ok(out);
+        }
         let mut start = 0;
         for width in panel_widths::<f64>(v.ncols(), MAX_WIDTH) {
             let end = v.ncols().min(start + width);

@@ -5,7 +5,7 @@ mod cells;
 mod moments;
 mod scores;
 
-use ndarray::{Array1, Array2, ArrayView2, Axis};
+use ndarray::{Array1, Array2, ArrayView2};
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
@@ -147,7 +147,7 @@ impl LookupTable {
             let table = Self::tabulate(exec, &narrow, alpha, n_bins, interpolation, compact)?;
             return Ok(Self { n_columns: columns.n_columns(), held: Some(held), ..table });
         }
-        let scale = output_scales(columns, alpha);
+        let scale = output_scales(columns, alpha)?;
         // One vector at least: cells have a size even when nobody asks for a score.
         let width = alpha.ncols().max(1).next_multiple_of(lanes::<f32>());
         let (n_columns, n_outputs) = (columns.n_columns(), alpha.ncols());
@@ -356,10 +356,15 @@ fn spreads<T: Element>(
 }
 
 /// For every output a size that no `|f_d|` exceeds: `|alpha|_1 max_d u_d`.
-fn output_scales<T: Element>(columns: &SortedColumns, alpha: ArrayView2<'_, T>) -> Array1<f64> {
+fn output_scales<T: Element>(
+    columns: &SortedColumns,
+    alpha: ArrayView2<'_, T>,
+) -> Result<Array1<f64>> {
     let largest = columns.columns().iter().map(Column::largest).fold(0.0, f64::max);
-    alpha.map_axis(Axis(0), |alpha| {
+    let mut scales = memory::with_capacity(alpha.ncols())?;
+    scales.extend(alpha.columns().into_iter().map(|alpha| {
         let scale = largest * alpha.iter().map(|a| a.to_f64().abs()).sum::<f64>();
         if scale > 0.0 { scale.min(f64::MAX) } else { 1.0 }
-    })
+    }));
+    Ok(Array1::from_vec(scales))
 }

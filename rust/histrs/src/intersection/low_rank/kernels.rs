@@ -22,6 +22,7 @@ pub(super) struct Project<'a, T, E> {
 
 impl<T: Element, E: Element> PanelKernel<E> for Project<'_, T, E> {
     type Output = ();
+    const MAX_WIDTH: usize = usize::MAX;
 
     #[inline(always)]
     fn run<S: Simd, const NV: usize>(self, simd: S) {
@@ -76,6 +77,7 @@ pub(super) struct Expand<'a, T, E> {
 
 impl<T: Element, E: Element> PanelKernel<E> for Expand<'_, T, E> {
     type Output = ();
+    const MAX_WIDTH: usize = usize::MAX;
 
     #[inline(always)]
     fn run<S: Simd, const NV: usize>(self, simd: S) {

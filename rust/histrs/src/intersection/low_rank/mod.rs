@@ -100,6 +100,9 @@ impl<T: Element> LowRankInverse<T> {
     /// [`Error::OutOfMemory`].
     pub fn factor_transposed(&self) -> Result<Array2<T>> {
         let mut out = memory::zero_matrix((self.rank, self.n_rows))?;
+        if out.is_empty() {
+            return Ok(out);
+        }
         for block in 0..self.n_rows.div_ceil(ROWS) {
             let rows = rows_of(block, self.n_rows);
             for (group, e) in self.of_block(block).enumerate() {
@@ -136,6 +139,9 @@ impl<T: Element> LowRankInverse<T> {
         let cure = "give one row for every row of E";
         check_length("the number of rows of V", v.nrows(), self.n_rows, cure)?;
         let mut out = memory::zero_matrix(v.dim())?;
+        if out.is_empty() {
+            return Ok(out);
+        }
         let mut start = 0;
         for width in panel_widths::<E>(v.ncols(), usize::MAX) {
             let columns = start..v.ncols().min(start + width);

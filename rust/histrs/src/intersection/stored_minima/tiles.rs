@@ -6,7 +6,7 @@ use pulp::bytemuck::Zeroable;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::kernels::Intersection;
-use crate::lower_triangle::{TILE, tile};
+use crate::lower_triangle::{self, TILE, tile};
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::pairwise::pairwise;
@@ -75,12 +75,13 @@ pub(super) fn tiles_of<T: Element, E: Stored>(
     x: &HistogramMatrix<'_, T>,
 ) -> Result<AlignedVec<E>> {
     let n_rows = x.n_rows();
-    let mut tiles = AlignedVec::<E>::zeros(tile(n_rows.div_ceil(TILE), 0).start)?;
+    let mut tiles = AlignedVec::<E>::zeros(lower_triangle::len::<E>(n_rows)?)?;
     for start in (0..n_rows).step_by(ROWS) {
         let rows = start..n_rows.min(start + ROWS);
         let (of_rows, of_before) = (x.indptr_of(rows.clone())?, x.indptr_of(0..rows.end)?);
         let before = x.rows(0..rows.end, &of_before);
-        let sums = pairwise(exec, Intersection, &x.rows(rows.clone(), &of_rows), Some(&before))?;
+        let x = x.rows(rows.clone(), &of_rows);
+        let sums = pairwise(exec, Intersection, &x, Some(&before), None)?;
         // The tiles of a row of tiles lie side by side, each row with one more than that before.
         let mut rest = &mut tiles[tile(start / TILE, 0).start..];
         let mut of_rows = memory::with_capacity(ROWS / TILE)?;

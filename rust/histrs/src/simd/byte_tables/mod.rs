@@ -82,10 +82,11 @@ impl ByteLookup {
         codes: &mut [u8],
     ) -> Encoded {
         assert!(x.len() >= (ROWS - 1) * stride + placements.n_columns);
-        assert!(codes.len() >= placements.n_slots * CODES);
+        assert!(codes.len() >= placements.n_slots * CODES && placements.n_slots.is_multiple_of(4));
         match self {
             // SAFETY: `available` has found the instructions; slices are as long as it reads and
-            // writes, as was just seen; every slot is below `n_slots`, as `new` has seen.
+            // writes, as was just seen, as is that slots are whole fours; every slot is below `n_slots`, as
+            // `new` has seen.
             #[cfg(target_arch = "x86_64")]
             Self::Vbmi => unsafe { x86::encode(x, stride, placements, codes) },
             Self::Scalar => {
@@ -115,7 +116,7 @@ impl ByteLookup {
         codes: &mut [u8],
     ) -> Encoded {
         assert!(x.len() >= (ROWS - 1) * stride + placements.columns.len());
-        assert!(codes.len() >= placements.n_slots * CODES);
+        assert!(codes.len() >= placements.n_slots * CODES && placements.n_slots.is_multiple_of(4));
         match self {
             // SAFETY: as above.
             #[cfg(target_arch = "x86_64")]
@@ -220,6 +221,27 @@ mod tests {
         let n_slots = n_columns.next_multiple_of(4);
         let columns: Vec<_> = (0..n_columns).map(|d| (of(d), n_slots - 1 - d)).collect();
         Placements::new(&columns, n_slots)
+    }
+
+    #[test]
+    fn slots_that_are_not_whole_fours_are_refused() {
+        let placement = Placement { scale: 0.5, shift: 9, last: LAST_CODE };
+        for with in ByteLookup::available() {
+            let encodes = |n_slots: usize| {
+                let placements = Placements::new(&[(placement, 0)], n_slots);
+                let bytes = BytePlacements { columns: vec![(0, false, 0)], n_slots };
+                let mut codes = vec![0; 4 * CODES];
+                let of_bytes = std::panic::catch_unwind(move || {
+                    with.encode_bytes(&[0; ROWS], 1, &bytes, &mut vec![0; 4 * CODES])
+                });
+                let of_singles = std::panic::catch_unwind(move || {
+                    with.encode(&[0.0; ROWS], 1, &placements, &mut codes)
+                });
+                [of_bytes, of_singles].map(|found| found.is_ok())
+            };
+            assert_eq!(encodes(4), [true; 2]);
+            assert_eq!([1, 2, 3].map(encodes), [[false; 2]; 3]);
+        }
     }
 
     #[test]
