@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._distributed.cluster import computed, lazy, placed
-from histrs._distributed.rows import as_rows, count_task_threads, partitions, stand_in
-from histrs._row_blocks import Part
+from histrs._distributed.rows import Part, as_rows, count_task_threads, partitions, stand_in
 from histrs._validation import validate_data
 
 

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._row_blocks import Part
+
+
+class Part(NamedTuple):
+    """Where the entries of a part of a matrix are in the whole."""
+
+    row: int
+    column: int
+
+    def moved(self, message: str) -> str:
+        """Return a message of the core with the index in the whole."""
+
+        def index(found: re.Match[str]) -> str:
+            row, column = int(found[1]) + self.row, int(found[2]) + self.column
+            return f"X[{row}, {column}]"
+
+        return re.sub(r"X\[(\d+), (\d+)\]", index, message)
+
+    @contextmanager
+    def naming_indices(self) -> Iterator[None]:
+        """Name indices in the whole in errors of what is done with the part."""
+        try:
+            yield
+        except ValueError as error:
+            raise ValueError(self.moved(str(error))) from None
 
 
 def partitions(X: Any) -> list[tuple[Any, Part]]:

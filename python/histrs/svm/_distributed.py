@@ -18,8 +18,7 @@ from histrs._distributed.cluster import (
     placed,
     total,
 )
-from histrs._distributed.rows import as_rows, partitions, rows_of_blocks
-from histrs._row_blocks import Part
+from histrs._distributed.rows import Part, as_rows, partitions, rows_of_blocks
 from histrs._sparse import is_sparse
 from histrs.svm._rows import Rows
 

@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
 from histrs._dask import in_memory
-from histrs._distributed.rows import as_rows, of_floats, stand_in, stand_in_to_fit
-from histrs._row_blocks import Part
+from histrs._distributed.rows import Part, as_rows, of_floats, stand_in, stand_in_to_fit
 from histrs._solvers.block_cg import Array
 from histrs._validation import HISTOGRAM_CHECKS, validate_data, validate_fit
 from histrs.gaussian_process._distributed.block import weighted_rows

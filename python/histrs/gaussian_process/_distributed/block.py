@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._distributed.rows import as_rows, count_task_threads
-from histrs._row_blocks import Part
+from histrs._distributed.rows import Part, as_rows, count_task_threads
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore

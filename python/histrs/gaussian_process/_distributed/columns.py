@@ -19,7 +19,7 @@ from histrs._distributed.cluster import (
     placed,
     total,
 )
-from histrs._row_blocks import Part
+from histrs._distributed.rows import Part
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
