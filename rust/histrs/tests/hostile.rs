@@ -37,7 +37,8 @@ use histrs::spd::{
     tangent_vectors,
 };
 use histrs::svm::{
-    Line, LineMut, LineNorm, Loss, SgdParameters, Targets, epoch, scores_into, simplex_maximum,
+    ColumnUnits, Line, LineMut, LineNorm, Loss, SgdParameters, Targets, epoch, scores_into,
+    simplex_maximum,
 };
 use histrs::transport::{
     Barycenter, Cost, Relaxation, RelaxedSinkhorn, Sinkhorn, check_masses, emd_distances,
@@ -696,8 +697,11 @@ fn calls<T: Real>() -> Vec<Call> {
             let order = a.order(n);
             let (signs, weights) = (signs.view(), weights.view());
             let _ = epoch(exec(), &x.view(), signs, weights, &order, coef.view(), steps);
+            let (offset, scale) = (a.vector(d), a.vector(d));
+            let units = ColumnUnits { offset: &offset, scale: &scale };
+            let units = a.any(&[None, Some(units)]);
             let mut out = a.vector(n * k);
-            scores_into(exec(), &x.view(), coef.view(), &mut out)
+            scores_into(exec(), &x.view(), units, coef.view(), &mut out)
         }),
         (
             "Targets::new Line::new losses minimise LineMut::new step LineNorm::new \
