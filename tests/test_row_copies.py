@@ -7,6 +7,7 @@ import pytest
 from scipy import sparse
 
 from histrs.gaussian_process import SlicedGPClassifier, SlicedGPRegressor
+from histrs.kernel_approximation import KernelProjectionMap, SparseKernelMap
 from histrs.prototypes import HistogramCompressor
 from tests.all_estimators import CASES, ROWS, data
 
@@ -41,3 +42,13 @@ def test_dense_rows_are_not_copied(rng, case, dtype):
             tracemalloc.stop()
         parts = (result.data, result.indices) if sparse.issparse(result) else (result,)
         assert peak - sum(part.nbytes for part in parts) < 0.5 * rows.nbytes, name
+
+
+@pytest.mark.parametrize("kind", [KernelProjectionMap, SparseKernelMap])
+def test_a_bad_row_of_a_later_block_is_named(rng, kind):
+    X = rng.random((20, 8))
+    rows = np.tile(X.astype(np.float32), (4000, 1))
+    rows[70_003, 5] = -1.0
+    model = kind(n_landmarks=5, random_state=0).fit(X)
+    with pytest.raises(ValueError, match=r"X\[70003, 5\] = -1"):
+        model.transform(rows)
