@@ -401,7 +401,8 @@ NOTES = """
 * float32: every answer that is not a whole number is float32 where the rows, and the targets of a
   regression, are. Where it is "no", rows of float32 are taken, and the answers are float64.
 * pandas, polars: names of columns are kept, and other names or another order are refused
-  afterwards.
+  afterwards. So it is of pyarrow's tables, lazy frames and all that narwhals reads. Columns hold
+  numbers, Booleans, dates or durations; text and categories are for sliced Gaussian processes.
 * `set_output`: a transformer whose features are sparse says that frames cannot hold them.
 * array API: arrays of other libraries in the memory of the processor, such as PyTorch's, become
   NumPy's where they enter.

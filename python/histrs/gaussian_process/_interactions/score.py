@@ -17,6 +17,7 @@ from histrs.gaussian_process._score import (
     Score,
     ScoreWithIntercept,
     TabulatedScore,
+    compact_score,
 )
 from histrs.gaussian_process._smooth.term import SmoothScore
 from histrs.gaussian_process._system import KernelSystem
@@ -79,15 +80,13 @@ def _without_intercept(
         additive = ExactScore(system.columns, V, system.n_threads)
     else:
         kernel = system.kernel
-        additive = TabulatedScore(
-            system.columns,
-            V,
-            n_bins,
-            interpolation,
-            system.n_threads,
-            compact=system.pairs is None and kernel.transform == "identity",
-            feature_weights=kernel.weights,
-        )
+        may_be_compact = system.pairs is None and kernel.transform == "identity"
+        if may_be_compact and interpolation == "linear":
+            return compact_score(
+                *(system.columns, V, n_bins, system.n_threads, kernel.weights),
+                lambda: system.rows,
+            )
+        additive = TabulatedScore(system.columns, V, n_bins, interpolation, system.n_threads)
     if system.pairs is None:
         return additive
     return ScoreWithPairs(additive, system.pairs, V, system.kernel.weights)
