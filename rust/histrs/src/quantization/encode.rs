@@ -66,24 +66,30 @@ pub fn encode_into<T: Element, C: Code>(
     }
     codebooks.metric.check(exec, x)?;
     exec.for_chunks(out, ROWS * n_blocks, |block, out| {
-        let rows = Rows { x, start: block * ROWS, codebooks, out };
+        // Of one type, so that the kernels are compiled once for all codes.
+        let mut codes = memory::filled(0_u16, out.len())?;
+        let rows = Rows { x, start: block * ROWS, codebooks, out: &mut codes };
         match codebooks.metric {
             Metric::Euclidean | Metric::Hellinger => dispatch(Encode(rows, InnerProduct)),
             Metric::Chi2 => dispatch(Encode(rows, Chi2)),
             Metric::Intersection => dispatch(Encode(rows, Intersection)),
+        }?;
+        for (out, code) in out.iter_mut().zip(codes) {
+            *out = C::from_index(code.into());
         }
+        Ok(())
     })
 }
 
 /// Some rows, and where their codes go.
-struct Rows<'a, 'm, T, C> {
+struct Rows<'a, 'm, T> {
     x: &'a HistogramMatrix<'m, T>,
     start: usize,
     codebooks: &'a Codebooks<T>,
-    out: &'a mut [C],
+    out: &'a mut [u16],
 }
 
-impl<T: Element, C> Rows<'_, '_, T, C> {
+impl<T: Element> Rows<'_, '_, T> {
     fn n_rows(&self) -> usize {
         self.out.len() / self.codebooks.n_blocks()
     }
@@ -129,9 +135,9 @@ impl<T: Element, C> Rows<'_, '_, T, C> {
     }
 }
 
-struct Encode<'a, 'm, T, C, K>(Rows<'a, 'm, T, C>, K);
+struct Encode<'a, 'm, T, K>(Rows<'a, 'm, T>, K);
 
-impl<T: Element, C: Code, K: DistanceTerm> WithSimd for Encode<'_, '_, T, C, K> {
+impl<T: Element, K: DistanceTerm> WithSimd for Encode<'_, '_, T, K> {
     type Output = Result<()>;
 
     #[inline(always)]
@@ -152,7 +158,7 @@ impl<T: Element, C: Code, K: DistanceTerm> WithSimd for Encode<'_, '_, T, C, K> 
                 let each = distances.chunks_exact(block.bias.len());
                 for (row, distances) in (first..n_rows).zip(each) {
                     let nearest = first_least(&distances[..rows.codebooks.n_codes]);
-                    rows.out[row * n_blocks + m] = C::from_index(nearest);
+                    rows.out[row * n_blocks + m] = u16::from_index(nearest);
                 }
             }
         }
