@@ -40,7 +40,11 @@ impl<T: Element> WithSimd for SignedHadamard<'_, T> {
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { signs, x, out, needed } = self;
-        transform(simd, signs, x, out, needed);
+        // A copy for each, or every load would ask.
+        match x {
+            Some(x) => transform(simd, signs, Some(x), out, needed),
+            None => transform(simd, signs, None, out, needed),
+        }
     }
 }
 
