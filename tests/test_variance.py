@@ -20,7 +20,7 @@ pytestmark = pytest.mark.simd_paths
 
 
 def fit(X, noise=0.1, amplitude=1.0, **parameters):
-    y = np.sin(np.arange(len(dense(X))))
+    y = np.sin(1.0 + np.arange(len(dense(X))))
     parameters = {**PLAIN, "noise": noise, "amplitude": amplitude, "tol": 1e-10, **parameters}
     return IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
 

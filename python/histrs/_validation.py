@@ -170,12 +170,14 @@ def validate_fit(
     estimator: Any, X: ArrayLike | Matrix, y: ArrayLike, **checks: Any
 ) -> tuple[Matrix, NDArray[Any]]:
     """Return `X` and `y` as `fit` needs them."""
+    refuse_sparse(y, "y")
     X, y = validate_data(estimator, X, y, **HISTOGRAM_CHECKS, **checks)
     return X, y
 
 
 def validate_targets(estimator: Any, y: ArrayLike, **checks: Any) -> NDArray[Any]:
     """Return `y` as `fit` needs it, where `X` is a table that is looked at by itself."""
+    refuse_sparse(y, "y")
     # One that has seen no features asks for none.
     targets: NDArray[Any] = validate_data(type(estimator)(), y=y, **checks)
     return targets
@@ -183,11 +185,10 @@ def validate_targets(estimator: Any, y: ArrayLike, **checks: Any) -> NDArray[Any
 
 @contextmanager
 def _bad_targets_named(y: Any) -> Iterator[None]:
-    refuse_sparse(y, "y")
     try:
         yield
     except ValueError as error:
-        if not str(error).startswith("Input y contains"):
+        if not str(error).startswith("Input y contains") or sparse.issparse(y):
             raise
         entries = np.asarray(y)
         known = entries == entries if entries.dtype.kind == "O" else np.isfinite(entries)
