@@ -62,7 +62,9 @@ def test_ground_distances_are_symmetric_and_not_negative():
     for bad in (-1.0, np.nan):
         wrong = M.copy()
         wrong[1, 3] = wrong[3, 1] = bad
-        with pytest.raises(ValueError, match=rf"M\[1, 3\] = {bad}: a ground distance is non-negative"):
+        with pytest.raises(
+            ValueError, match=rf"M\[1, 3\] = {bad}: a ground distance is non-negative"
+        ):
             ground_distance(wrong, 4)
 
 
