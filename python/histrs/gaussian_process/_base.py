@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_scalar
 from sklearn.utils.validation import check_is_fitted
 
+from histrs import _histrs
 from histrs._dask import is_dask
 from histrs._solvers.block_cg import Array
 from histrs._validation import (
@@ -20,6 +21,7 @@ from histrs._validation import (
     Matrix,
     canonical,
     count_threads,
+    to_core,
     validate_data,
     validate_fit,
 )
@@ -70,7 +72,10 @@ class BaseIntersectionGP(LearnedKernel):
         if is_dask(X):
             return rows_to_fit(self, X, y, reset=reset, **checks)
         X, y = validate_fit(self, X, y, reset=reset, **checks)
-        return canonical(X), y
+        X = canonical(X)
+        # Before equal rows are one, so that what is named is where it is in the argument.
+        _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
+        return X, y
 
     def _check_test(self, X: ArrayLike | Matrix) -> Matrix:
         check_is_fitted(self)
