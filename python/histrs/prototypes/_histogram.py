@@ -256,10 +256,11 @@ class HistogramCompressor(LearnedPrototypes):
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
-            given = self._row_weights(y, sample_weight)
+            # Before samples are left out, so that what is named is where it is in the argument.
+            X = normalized(X, self.n_jobs)
+            given = self._row_weights(X, y, sample_weight)
             X, y = given.rows(X, y)
             self.classes_, labels = encode(y)
-            X = normalized(X, self.n_jobs)
             self.M_ = ground_distance(self.M, X.shape[1])
             self.reg_ = default_reg(self.M_) if self.reg == "scale" else float(self.reg)
             self._fit(X, labels, given.weights)
