@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from histrs import _histrs
+from histrs._dask import is_dask
 from histrs._docs import documented
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix
+from histrs._validation import Matrix, count_threads, to_core
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._distributed.arrays import check_entries
 from histrs.gaussian_process._docs import GAUSSIAN_PROCESS, INTERSECTION_GP, REGRESSION_GP
 from histrs.gaussian_process._regression import RealTargets
 
@@ -155,7 +158,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     and what comes here are vectors with a number for each row; rows to predict may be dask arrays
     too. `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth
     functions, transforms, and the bounds of `variance` are refused, and so are rows that come and
-    go. The hyper-parameters are those of all rows, as ever.
+    go. The hyper-parameters are those of all rows, as ever, and equal rows count one by one.
 
     References
     ----------
@@ -188,7 +191,10 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     _predicted = "mean"
 
     def _check_entries(self, X: Matrix) -> None:
-        self._check_histograms(X)
+        if is_dask(X):
+            check_entries(X)
+            return
+        _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
 
     @property
     def std_error_(self) -> float:
