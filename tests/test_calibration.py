@@ -134,7 +134,7 @@ def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
     unfactorised = replace(posterior, systems=(replace(posterior.system),))
     means, rows = _leave_one_out.held_out(unfactorised, Y, y, seed=0)
     start = 0
-    for held in _leave_one_out.folds_of(300, y, 0):
+    for held in _leave_one_out.folds_of(np.arange(300), y, 0):
         kept = np.setdiff1d(np.arange(300), held)
         expected = A[np.ix_(held, kept)] @ np.linalg.solve(A[np.ix_(kept, kept)], Y[kept])
         assert_close(means[start : start + len(held)], expected, 1e-7)
@@ -174,14 +174,14 @@ def test_rows_count_by_their_weights_in_a_calibration(rng, monkeypatch, solver):
     model.fit(X, weights > 1.0, weights)
     ((scores, labels, counted),) = seen
     assert scores.shape == (60, 1)
-    np.testing.assert_allclose(np.sort(counted), np.sort(weights) / weights.mean())
-    np.testing.assert_array_equal(labels, counted * weights.mean() > 1.0)
+    np.testing.assert_allclose(np.sort(counted), np.sort(weights))
+    np.testing.assert_array_equal(labels, counted > 1.0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 4001])
 def test_folds_are_of_different_rows(rng, n):
     strata = rng.integers(0, 3, size=n)
-    folds = _leave_one_out.folds_of(n, strata, 0)
+    folds = _leave_one_out.folds_of(np.arange(n), strata, 0)
     rows = np.concatenate(folds)
     assert len(np.unique(rows)) == len(rows) == n
     assert all(len(fold) > 0 for fold in folds)

@@ -278,7 +278,7 @@ def test_an_error_leaves_everything_as_it_was(data):
     model = given().fit(X, y)
     before = model.predict(X_star)
     with pytest.raises(ValueError, match=r"not positive definite.*Raise noise"):
-        given(noise=1e-300).fit(np.repeat(X, 2, axis=0), np.repeat(y, 2))
+        given(noise=1e-300).fit(np.repeat(X, 2, axis=0), np.ravel([y, y + 1.0], "F"))
     broken = X.copy()
     broken[0, 0] = np.nan
     for call in (lambda: model.fit(broken, y), lambda: model.partial_fit(broken, y)):

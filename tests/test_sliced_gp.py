@@ -933,7 +933,7 @@ def test_rows_that_came_and_went_leave_no_trace(make, table):
 
 
 @BOTH
-def test_an_equal_row_goes_with_the_last_of_its_kind(make, table):
+def test_an_equal_row_takes_its_weight_with_it(make, table):
     X, y = table
     y = targets_for(make, y)
     weights = np.ones(len(X) + 20)
@@ -941,14 +941,19 @@ def test_an_equal_row_goes_with_the_last_of_its_kind(make, table):
     given = np.vstack([X, X[:20]]), np.append(y, y[:20])
     model = make().fit(*given, sample_weight=weights)
     before = answers(model, X)
-    # Another row has what these say, or they have no weight.
-    model.forget([0, 3, 164, 5])
-    np.testing.assert_array_equal(answers(model, X), before)
-    # Rows 0 and 5, which were the first of theirs, are now 157 and 161.
-    n_rows = len(model._inner.Y_fit_)
-    assert len(model._learned_rows) == 176
-    np.testing.assert_array_equal(answers(model.forget([]), X), before)
-    assert len(model.forget([156])._inner.Y_fit_) == n_rows - 1
+    unit, n_rows = model._inner._weight_unit, len(model._inner.Y_fit_)
+    np.testing.assert_array_equal(answers(model.forget([3]), X), before)
+    # Of row 0 another is left; 5 goes, and the other of its kind.
+    model.forget([0, 4, 164])
+    given = model._inner._given
+    assert len(given.learned) == 176
+    assert len(model._inner.Y_fit_) == n_rows - 1
+    weights = (
+        np.ones(n_rows - 1)
+        if model._inner.sample_weight_fit_ is None
+        else (model._inner.sample_weight_fit_ * unit)
+    )
+    np.testing.assert_allclose(weights, np.bincount(given.learned[given.learned >= 0]))
     assert not np.array_equal(answers(model, X), before)
 
 

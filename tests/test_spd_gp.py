@@ -197,7 +197,7 @@ def test_scores_of_weighted_rows_left_out(rng):
     X, y = classes(rng, 30)
     weights = rng.uniform(0.5, 1.5, 30)
     model = SPDGPClassifier(gamma=GAMMA, random_state=0).fit(X, y, weights)
-    V = TangentSpace().fit_transform(X)
+    V = TangentSpace().fit(X, sample_weight=weights).transform(X)
     w = weights / weights.mean()
     r = np.sqrt(w)
     assert_close(model._posterior.system.row_scale, r, 1e-12)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils import compute_class_weight, compute_sample_weight
+from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
@@ -103,15 +103,18 @@ def factors_of_classes(
     return factors
 
 
-def weights_of_classes(class_weight: Any, labels: NDArray[Any]) -> NDArray[np.float64]:
-    """Return what the class of each label weighs.
+def weights_of_classes(
+    class_weight: Any, labels: NDArray[Any], sample_weight: NDArray[np.float64] | None = None
+) -> NDArray[np.float64]:
+    """Return what the class of each label weighs, "balanced" by the weights of rows.
 
     Raises
     ------
     ValueError
         If the weight of a class is negative or not finite.
     """
-    weights: NDArray[np.float64] = compute_sample_weight(class_weight, labels)
+    classes, codes = np.unique(labels, return_inverse=True)
+    weights = factors_of_classes(class_weight, classes, codes, sample_weight)[codes]
     bad = np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))
     if len(bad) > 0:
         raise ValueError(

@@ -8,8 +8,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import _check_sample_weight
+from sklearn.utils.validation import _check_sample_weight, _num_samples
 
+from histrs._dask import in_memory
 from histrs._frames import frame_of
 from histrs._labels import NOTHING_WEIGHS, weights_of_classes
 from histrs._sparse import is_sparse, sound
@@ -29,6 +30,8 @@ class RowWeights(NamedTuple):
     """Rows of positive weight; None for all."""
     weights: Array | None
     """Weights of these; None where none are given."""
+    copies: Array | None = None
+    """What these weigh without the weights of their classes, if that differs."""
 
     def rows(self, *arrays: Any) -> tuple[Any, ...]:
         """Return the rows of positive weight."""
@@ -63,6 +66,16 @@ def check_weights(sample_weight: ArrayLike | None, X: Any) -> RowWeights:
     return RowWeights(None if len(kept) == len(weights) else kept, weights[kept])
 
 
+def weighs_nothing(sample_weight: Any, X: Any) -> bool:
+    """Say whether weights are 0 for every row of a chunk, which is then no rows at all."""
+    if sample_weight is None:
+        return False
+    weights = np.asarray(in_memory(sample_weight))
+    shape = (_num_samples(X),)
+    numbers = weights.shape == shape and weights.size > 0 and weights.dtype.kind in "biuf"
+    return numbers and not weights.any()
+
+
 def times_class_weights(given: RowWeights, class_weight: Any, labels: NDArray[Any]) -> RowWeights:
     """Return the weights of rows times those of their classes.
 
@@ -71,7 +84,7 @@ def times_class_weights(given: RowWeights, class_weight: Any, labels: NDArray[An
     given : RowWeights
         Weights of the rows.
     class_weight : dict, "balanced" or None
-        As in scikit-learn. "balanced" counts the rows that have a weight.
+        As in scikit-learn. "balanced" makes the sums of weights alike.
     labels : ndarray of shape (n_kept,)
         Classes of these.
 
@@ -82,14 +95,14 @@ def times_class_weights(given: RowWeights, class_weight: Any, labels: NDArray[An
     """
     if class_weight is None:
         return given
-    of_classes = weights_of_classes(class_weight, labels)
+    of_rows = np.ones(len(labels)) if given.weights is None else given.weights
+    of_classes = weights_of_classes(class_weight, labels, of_rows)
     kept = np.flatnonzero(of_classes > 0.0)
     if len(kept) == 0:
         raise ValueError(NOTHING_WEIGHS)
-    of_rows = np.ones(len(labels)) if given.weights is None else given.weights
     indices = kept if given.kept is None else given.kept[kept]
     every = given.kept is None and len(kept) == len(labels)
-    return RowWeights(None if every else indices, (of_rows * of_classes)[kept])
+    return RowWeights(None if every else indices, (of_rows * of_classes)[kept], of_rows[kept])
 
 
 def refuse_balanced(class_weight: ClassWeight) -> None:

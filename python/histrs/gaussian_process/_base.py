@@ -81,10 +81,12 @@ class BaseIntersectionGP(LearnedKernel):
         self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
     ) -> tuple[Any, ...]:
         kept = super()._rows_with_weight(given, rows, checked, **checks)
+        # The core would name them by their place among distinct ones with a weight.
         if given.kept is not None:
-            # The core would name them by their place among those with a weight.
             with naming_rows(given.kept):
                 self._check_histograms(kept[0])
+        elif not is_dask(kept[0]):
+            self._check_histograms(kept[0])
         return kept
 
     def _check_histograms(self, X: Matrix) -> None:

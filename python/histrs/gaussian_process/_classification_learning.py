@@ -14,10 +14,18 @@ from histrs._calibration import Readout, fit_calibration
 from histrs._dask import in_memory
 from histrs._docs import documented
 from histrs._labels import best_class, checked_labels, index_of_best
-from histrs._row_weights import ClassWeight, check_weights, refuse_balanced, times_class_weights
+from histrs._row_weights import (
+    ClassWeight,
+    check_weights,
+    refuse_balanced,
+    times_class_weights,
+    weighs_nothing,
+)
 from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
 from histrs.gaussian_process._docs import CLASSIFICATION_FIT
+from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._leave_one_out import held_out, leave_one_out
 from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
@@ -71,26 +79,32 @@ class ClassificationLearning(GaussianProcess):
         X: Any,
         labels: NDArray[Any],
         weights: Array | None,
+        copies: Array | None,
         declared: ArrayLike | None,
     ) -> None:
         """Fit checked rows, labels and weights."""
         self._declared_classes = self._calibrated_on = None
         self._declare(declared, labels, known=[])
         self._set_classes(labels)
-        self._keep_first_weights(weights)
+        distinct = self._distinct(X, labels, weights, copies)
+        self._stays = distinct.stays
+        X, labels = distinct.rows(X, labels)
+        self._keep_first_weights(distinct.weights)
+        X = self._coordinates(X, distinct.weights, reset=True)
         self._fit_targets(X, self._targets(labels), shared=True)
+        self._given = GivenRows.of(distinct.groups, weights)
 
     def _weighted(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> tuple[Any, NDArray[Any], Array | None]:
-        """Return the rows that have a weight, their labels and weights."""
+    ) -> tuple[Any, NDArray[Any], Array | None, Array | None]:
+        """Return the rows that have a weight, their labels and weights, without classes' too."""
         y, sample_weight = in_memory(y), in_memory(sample_weight)
         checked = self._rows_to_fit(X, y, reset=reset)
         labels = checked_labels(checked[1])
         given = check_weights(sample_weight, labels)
         given = times_class_weights(given, self.class_weight, *given.rows(labels))
         X, _ = self._rows_with_weight(given, (X, y), checked, reset=reset)
-        return X, *given.rows(labels), given.weights
+        return X, *given.rows(labels), given.weights, given.copies
 
     @_fit_context(prefer_skip_nested_validation=True)
     @documented(CLASSIFICATION_FIT)
@@ -141,24 +155,29 @@ class ClassificationLearning(GaussianProcess):
         >>> model.partial_fit(X[500:1000], y[500:1000]).score(X[1000:], y[1000:]) > before
         True
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         refuse_balanced(self.class_weight)
         with replaced_whole(self) as draft:
             first = not self.__sklearn_is_fitted__()
-            X, labels, of_rows = draft._weighted(X, y, sample_weight, reset=first)
+            X, labels, weights, copies = draft._weighted(X, y, sample_weight, reset=first)
             if first:
-                draft._fit_classes(X, labels, of_rows, classes)
+                draft._fit_classes(X, labels, weights, copies, classes)
                 return self
-            before = draft.classes_, draft._class_weights()
             draft._declare(classes, labels, known=[draft.classes_])
-            labels = _of_one_type(best_class(draft.Y_fit_, draft.classes_), labels)
-            draft._set_classes(labels)
-            Y = draft._targets(labels)
-            weights = draft._weights_to_start_from(*before)
-            weights = np.vstack([weights, np.zeros((X.shape[0], weights.shape[1]))])
-            row_scale = draft._keep_further_weights(of_rows, X.shape[0])
-            systems = draft._systems_with(X, Y.shape[1], row_scale)
-            draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
+            draft._insert_given(X, labels, weights, copies)
         return self
+
+    def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
+        before = self.classes_, self._class_weights()
+        labels = _of_one_type(self._targets_given(), y)
+        self._set_classes(labels)
+        Y = self._targets(labels)
+        start = self._weights_to_start_from(*before)
+        start = np.vstack([start, np.zeros((len(y), start.shape[1]))])
+        row_scale = self._keep_further_weights(weights, len(y))
+        systems = self._systems_with(X, Y.shape[1], row_scale)
+        self._solve_targets(_one_an_output(systems, Y.shape[1]), Y, start)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def forget(self, indices: ArrayLike) -> Self:
@@ -171,7 +190,8 @@ class ClassificationLearning(GaussianProcess):
         Parameters
         ----------
         indices : array-like of int
-            Which rows of `X_fit_`, counted from 0, each once. Those behind them move up.
+            Which of the rows of positive weight that `fit` and `partial_fit` were given, counted
+            from 0, each once. Those behind them move up.
 
         Returns
         -------
@@ -194,19 +214,24 @@ class ClassificationLearning(GaussianProcess):
         """
         check_is_fitted(self)
         with replaced_whole(self) as draft:
-            removed = rows_to_forget(indices, len(draft.Y_fit_))
-            if len(removed) == 0:
-                return self
-            kept = left_over(len(draft.Y_fit_), removed)
-            before = draft.classes_, draft._class_weights()[kept]
-            labels = best_class(draft.Y_fit_, draft.classes_)[kept]
-            draft._set_classes(labels)
-            Y = draft._targets(labels)
-            weights = draft._weights_to_start_from(*before)
-            draft._keep_weights_of(kept)
-            systems = draft._systems_without(removed, Y.shape[1])
-            draft._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
+            removed = rows_to_forget(indices, len(draft._given.learned))
+            if len(removed) > 0:
+                draft._remove_given(removed)
         return self
+
+    def _remove(self, removed: Indices) -> None:
+        kept = left_over(len(self.Y_fit_), removed)
+        before = self.classes_, self._class_weights()[kept]
+        labels = self._targets_given()[kept]
+        self._set_classes(labels)
+        Y = self._targets(labels)
+        weights = self._weights_to_start_from(*before)
+        self._keep_weights_of(kept)
+        systems = self._systems_without(removed, Y.shape[1])
+        self._solve_targets(_one_an_output(systems, Y.shape[1]), Y, weights)
+
+    def _targets_given(self) -> NDArray[Any]:
+        return best_class(self.Y_fit_, self.classes_)
 
     def _units(self) -> Array:
         n_classes = len(self.classes_)
@@ -236,7 +261,7 @@ class ClassificationLearning(GaussianProcess):
 
     def _scores_left_out(self, posterior: AnyPosterior, Y: Array) -> Array:
         """Return posterior means of targets, less their level, of each row by a fit without it."""
-        return leave_one_out(posterior, Y - self._level(Y))[0]
+        return leave_one_out(posterior, Y - self._level(Y), self._stays)[0]
 
     def _scores_held_out(
         self, posterior: AnyPosterior, Y: Array, labels: NDArray[np.intp]

@@ -159,11 +159,15 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     half needs rounding to keep the norm of the histogram, which it does not in general; the bound
     here is measured on the tabulated functions themselves and holds always.
 
+    The tags ask for data that are not negative. Two checks of scikit-learn,
+    `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit others all the
+    same, and fail.
+
     `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,
     and what comes here are vectors with a number for each row; rows to predict may be dask arrays
     too. `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth
     functions, transforms, and the bounds of `variance` are refused, and so are rows that come and
-    go. The hyper-parameters are those of all rows, as ever.
+    go. The hyper-parameters are those of all rows, as ever, and equal rows count one by one.
 
     The bound of eq. 19 needs a number at or above the largest eigenvalue. Arnoldi and Lanczos
     values, which the paper takes, lie below it, so that their "bound" is none. Here that number is

@@ -21,7 +21,8 @@ verbose : int, default=0
 """,
     "sample_weight_fit_": """
 sample_weight_fit_ : ndarray of shape (n_samples,) or None
-    Weights of the training rows, of mean 1 at the fit; None where all are equal.
+    Weights of the training rows, equal ones counted together: of mean 1 at the fit where noise is
+    learned and no row has two targets, else as given. None where all are 1.
 """,
     "optimization_history_": """
 optimization_history_ : dict of ndarray
@@ -54,7 +55,7 @@ shared_hyperparameters : bool or None, default=None
     "class_weight": """
 class_weight : dict, "balanced" or None, default=None
     Weights of the classes, by which those of rows are multiplied. "balanced" makes them
-    inversely proportional to the classes' numbers of rows.
+    inversely proportional to the sums of the classes' weights.
 """,
     "classes_": """
 classes_ : ndarray of shape (n_classes,)
@@ -207,7 +208,8 @@ random_state : int, RandomState or None, default=None
 """,
     "X_fit_": """
 X_fit_ : {ndarray, CSR matrix, dask array} of shape (n_samples, n_features)
-    The training histograms.
+    The training histograms, of rows that are equal, targets too, one. Where whole weights
+    differ, they are in the order of their columns.
 """,
     "exponent_": """
 exponent_ : float
@@ -303,9 +305,12 @@ noise_, amplitude_ : float, or ndarray of shape (n_targets,)
 CLASSIFICATION_FIT = {
     "sample_weight": """
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
-    mean weight over its own, and it counts as much as that where probabilities are
-    calibrated. A row of weight 0 is as if it were not there.
+    Weights of the rows: the noise variance of a row is that of all, `noise_`, over its
+    weight, and it counts as much as that where probabilities are calibrated. A whole weight
+    is so many equal rows, and equal rows are one of their weights together. Where equal rows
+    all have one class, they may be copies of one measurement: weights then count in units of
+    their mean, so that copies of all rows change nothing, and such rows are left out together.
+    Else each counts. A row of weight 0 is as if it were not there.
 """,
     "classes": """
 classes : array-like of shape (n_classes,), default=None
@@ -322,7 +327,11 @@ y : array-like of shape (n_samples,) or (n_samples, n_targets)
 """,
     "sample_weight": """
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows: the noise variance of a row is that of all, `noise_`, times the
-    mean weight over its own. A row of weight 0 is as if it were not there.
+    Weights of the rows: the noise variance of a row is that of all, `noise_`, over its
+    weight. A whole weight is so many equal rows, and rows that are equal, targets too, are one
+    of their weights together. Where no rows have equal columns and different targets, they may
+    be copies of one measurement: weights then count in units of their mean where noise is
+    learned, so that copies of all rows change nothing. A row of weight 0 is as if it were not
+    there.
 """,
 }

@@ -39,8 +39,9 @@ from histrs.gaussian_process._kernel import (
 from histrs.gaussian_process._kernel_systems import SolvedKernel
 from histrs.gaussian_process._likelihood import Likelihood
 from histrs.gaussian_process._relevance import relevant_weights
-from histrs.gaussian_process._row_weights import roots
+from histrs.gaussian_process._row_weights import roots, telling
 from histrs.gaussian_process._smooth import choice as smooth_choice
+from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import KernelSystem
 from histrs.gaussian_process._weights import likelier_weights
 
@@ -67,6 +68,23 @@ class LearnedKernel(SolvedKernel):
         # Sorting reads every value, names the first bad one, and refuses data of a shape that
         # nothing else here could hold.
         columns = self._sorted_columns(X, n_threads)
+        with self._telling_weights():
+            values, likelihood = self._learned(X, Y, columns, n_threads, shared=shared)
+        first, *others = values.scales()
+        system = likelihood.with_columns(self._make_system(X, values.kernel, first, columns))
+        systems = [system, *(system.with_scales(scales) for scales in others)]
+        self._solve_targets(self._systems_to_solve(systems, Y), Y, weights)
+
+    def _learned(
+        self,
+        X: Matrix,
+        Y: Array,
+        columns: _histrs.SortedColumns,
+        n_threads: int,
+        *,
+        shared: bool,
+    ) -> tuple[Hyperparameters, Likelihood]:
+        """Return the hyper-parameters, and the likelihood by which they are the best."""
         start = given_hyperparameters(
             noise=self.noise,
             amplitude=self.amplitude,
@@ -96,10 +114,7 @@ class LearnedKernel(SolvedKernel):
         else:
             values = self._learn_hyperparameters(start, likelihood)
         values = self._with_interactions(X, centred, values, likelihood, make_system)
-        first, *others = values.scales()
-        system = likelihood.with_columns(make_system(values.kernel, first, columns))
-        systems = [system, *(system.with_scales(scales) for scales in others)]
-        self._solve_targets(self._systems_to_solve(systems, Y), Y, weights)
+        return values, likelihood
 
     def _sorted_columns(self, X: Matrix, n_threads: int) -> _histrs.SortedColumns:
         if is_dask(X):
@@ -258,9 +273,11 @@ class LearnedKernel(SolvedKernel):
     def _likelihood_of_fit(self, state: dict[str, Any]) -> Likelihood:
         system = state["_posterior"].system
         columns = system.sorted_base()
-        make_system = partial(self._make_system, system.X)
         Y = state["Y_fit_"] / self._units()
-        return self._make_likelihood(make_system, columns, Y - self._level_of_regression(Y))
+        learner = copied(self)
+        learner.sample_weight_fit_ = telling(state["sample_weight_fit_"], state["_stays"])
+        make_system = partial(learner._make_system, system.X)
+        return learner._make_likelihood(make_system, columns, Y - self._level_of_regression(Y))
 
     def _make_likelihood(
         self,
@@ -276,4 +293,5 @@ class LearnedKernel(SolvedKernel):
             log_det=self.log_det,
             seed=lambda: self._seed,
             row_scale=roots(self.sample_weight_fit_),
+            stays=self._stays,
         )

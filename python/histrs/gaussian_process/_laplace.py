@@ -24,7 +24,7 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scale_both_sides
 from histrs.gaussian_process._bias import BIAS_VARIANCE, BiasSolution
 from histrs.gaussian_process._hyperparameters import Hyperparameters
-from histrs.gaussian_process._leave_one_out import diagonal_of_inverse
+from histrs.gaussian_process._leave_one_out import diagonal_of_inverse, less_left_out
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._spectrum import Evaluation
 from histrs.gaussian_process._system import KernelSystem
@@ -58,10 +58,10 @@ class Mode:
     """`log p(t | f) + log p(f)` but for determinants."""
     of_bias: BiasSolution
 
-    @property
-    def left_out(self) -> Array:
-        """The mean of each row by a fit without it, less the bias of all, in closed form."""
-        return left_out(self.system, self.targets - self.bias, self.weights, self.of_bias)
+    def left_out(self, stays: Array | None) -> Array:
+        """Return the mean of each row by a fit without it, less the bias of all."""
+        targets = self.targets - self.bias
+        return left_out(self.system, targets, self.weights, self.of_bias, stays)
 
     @property
     def log_evidence(self) -> float:
@@ -72,10 +72,19 @@ class Mode:
         return self.log_posterior - half_log_det - of_bias + 0.5 * n * float(np.log(self.system.s))
 
 
-def left_out(system: KernelSystem, targets: Array, weights: Array, of_bias: BiasSolution) -> Array:
-    """Return means of targets, which are less the bias, of each row by a regression without it."""
+def left_out(
+    system: KernelSystem,
+    targets: Array,
+    weights: Array,
+    of_bias: BiasSolution,
+    stays: Array | None,
+) -> Array:
+    """Return means of targets, which are less the bias, of each row by a regression without it.
+
+    `stays` is what part of each row it keeps; None for 0.
+    """
     diagonal = diagonal_of_inverse(system) - of_bias.in_inverse(system.amplitude)
-    means: Array = targets - weights / diagonal
+    means: Array = targets - weights / less_left_out(system, diagonal, stays)
     return means
 
 
@@ -256,6 +265,7 @@ def loss_by_left_out(
     Y: Array,
     sample_weight: Array | None,
     tol: float,
+    stays: Array | None = None,
 ) -> Callable[[float, Any], tuple[float, Any]]:
     """Return the log loss of rows by fits without each, calibrated, as `best_amplitude` takes it.
 
@@ -270,7 +280,7 @@ def loss_by_left_out(
             find_mode(base, y > 0, sample_weight, tol, start, kernel_matrix)
             for y, start in zip(Y.T, starts or [None] * Y.shape[1], strict=True)
         ]
-        scores = np.column_stack([mode.left_out for mode in modes])
+        scores = np.column_stack([mode.left_out(stays) for mode in modes])
         return _calibrated_loss(scores, labels, sample_weight), [mode.weights for mode in modes]
 
     return loss

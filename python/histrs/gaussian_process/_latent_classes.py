@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, softmax
 
 from histrs._labels import index_of_best
+from histrs._repeats import equal_rows
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix
@@ -34,7 +35,7 @@ from histrs.gaussian_process._leave_one_out import folds_of, means_held_out
 from histrs.gaussian_process._online import left_over, remove_rows
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._process import AnyPosterior
-from histrs.gaussian_process._row_weights import roots
+from histrs.gaussian_process._row_weights import roots, rows_of
 from histrs.gaussian_process._softmax import (
     SoftmaxLikelihood,
     SoftmaxPrior,
@@ -137,14 +138,15 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         # Several classes have a factor each.
         rows = _some_of_each_class(Y, int(_CHOSEN_ON / Y.shape[1] ** 0.5))
         weights = self.sample_weight_fit_
-        weights = None if weights is None else weights[rows]
+        weights, stays = rows_of(weights, rows), rows_of(self._stays, rows)
         some = self._make_system(system.X[rows], system.kernel, Scales(1.0, 1.0), None)
         some = _without_scale(some, weights)
         K = some.kernel_matrix()
         if self.likelihood_ == "softmax":
             loss = loss_by_evidence(K, Y[rows], weights, self.tol)
         else:
-            loss = loss_by_left_out(lambda a: _base_of(some, a), K, Y[rows], weights, self.tol)
+            of_rows = K, Y[rows], weights, self.tol, stays
+            loss = loss_by_left_out(lambda a: _base_of(some, a), *of_rows)
         bounds = cast(tuple[float, float], check_bounds("amplitude", self.amplitude_bounds))
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
@@ -240,12 +242,12 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
             base = posterior.system.with_row_scale(None)
             prior = SoftmaxPrior(base.kernel_matrix(), base.amplitude)
             mode = prior.mode_at(posterior.weights / base.amplitude)
-            return prior.left_out(mode, self.sample_weight_fit_) - self._bias
+            return prior.left_out(mode, self.sample_weight_fit_, self._stays) - self._bias
         targets = self._working_targets - self._bias
         parts = zip(
             posterior.systems, targets.T, posterior.weights.T, self._bias_solutions, strict=True
         )
-        return np.column_stack([left_out(*part) for part in parts])
+        return np.column_stack([left_out(*part, self._stays) for part in parts])
 
     def _scores_held_out(
         self, posterior: AnyPosterior, Y: Array, labels: NDArray[np.intp]
@@ -253,7 +255,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         if self._is_gaussian or not isinstance(posterior, Posterior):
             return super()._scores_held_out(posterior, Y, labels)
         base = posterior.system.with_row_scale(None)
-        folds = folds_of(len(Y), labels, self._seed)
+        folds = folds_of(equal_rows(base.X), labels, self._seed)
         scores = []
         for held in folds:
             kept = left_over(len(Y), held)

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from histrs._repeats import equal_rows
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import SHORT_ROWS, CholeskyFactor
 from histrs._solvers.preconditioners import Indices
@@ -43,8 +44,10 @@ def inverse_diagonal(factor: CholeskyFactor) -> Array:
     return diagonal
 
 
-def leave_one_out(posterior: BasePosterior[Any], Y: Array) -> tuple[Array, Array]:
-    r"""Return means and variances of the targets of each row by a fit without it.
+def leave_one_out(
+    posterior: BasePosterior[Any], Y: Array, stays: Array | None = None
+) -> tuple[Array, Array]:
+    r"""Return means and variances of the targets of each row by a fit without it, or most of it.
 
     In closed form (Rasmussen and Williams, 2006, eqs. 5.10 to 5.12),
 
@@ -57,6 +60,9 @@ def leave_one_out(posterior: BasePosterior[Any], Y: Array) -> tuple[Array, Array
         Whose systems are, or shall be, factorised.
     Y : ndarray of shape (n_samples, n_outputs)
         The targets.
+    stays : ndarray of shape (n_samples,), default=None
+        What part of the weight of each row stays; None for 0. It takes the place of
+        :math:`[A^{-1}]_{ii}` by :math:`(1 - c_i) [A^{-1}]_{ii} + c_i w_i / s`.
 
     Returns
     -------
@@ -66,7 +72,15 @@ def leave_one_out(posterior: BasePosterior[Any], Y: Array) -> tuple[Array, Array
         Predictive variances, noise included.
     """
     diagonal = np.column_stack([diagonal_of_inverse(system) for system in posterior.systems])
-    return Y - posterior.weights / diagonal, posterior.amplitude / diagonal
+    variance = posterior.amplitude / diagonal
+    if stays is None:
+        return Y - posterior.weights / diagonal, variance
+    pairs = zip(posterior.systems, diagonal.T, strict=True)
+    of_means = np.column_stack([less_left_out(*pair, stays) for pair in pairs])
+    scale = posterior.systems[0].row_scale
+    own = posterior.noise / (np.ones((len(Y), 1)) if scale is None else scale[:, None] ** 2)
+    latent = np.maximum(variance - own, 0.0)
+    return Y - posterior.weights / of_means, latent / (1.0 + latent * stays[:, None] / own) + own
 
 
 def diagonal_of_inverse(system: Any) -> Array:
@@ -75,15 +89,24 @@ def diagonal_of_inverse(system: Any) -> Array:
     return diagonal if system.row_scale is None else system.row_scale**2 * diagonal
 
 
+def less_left_out(system: Any, diagonal: Array, stays: Array | None) -> Array:
+    """Return what divides weights where a part of each row stays, from the inverse's diagonal."""
+    if stays is None:
+        return diagonal
+    of_rows = 1.0 if system.row_scale is None else system.row_scale**2
+    divisor: Array = (1.0 - stays) * diagonal + stays * (of_rows / system.s)
+    return divisor
+
+
 def held_out(
     posterior: Posterior | DensePosterior, Y: Array, strata: NDArray[np.intp], seed: int
 ) -> tuple[Array, NDArray[np.int64]]:
     """Return means of some rows by fits without them, and which rows they are.
 
-    A tenth of the rows of each stratum is held out at a time, until there are enough; the solver
-    starts from the weights of all.
+    A tenth of the rows of each stratum is held out at a time, equal ones together, until there are
+    enough; the solver starts from the weights of all.
     """
-    folds = folds_of(len(Y), strata, seed)
+    folds = folds_of(equal_rows(posterior.system.X), strata, seed)
     tol = _LOOSER * posterior.tol
     if isinstance(posterior, DensePosterior):
         means = [posterior.means_without(held, Y, tol) for held in folds]
@@ -131,12 +154,17 @@ def means_held_out(
     return scaled(inverse, system.product(scaled(inverse, of_all)))[held]
 
 
-def folds_of(n: int, strata: NDArray[np.intp], seed: int) -> list[NDArray[np.int64]]:
-    """Return sets of rows to hold out, each with its share of every stratum."""
+def folds_of(
+    groups: NDArray[np.intp], strata: NDArray[np.intp], seed: int
+) -> list[NDArray[np.int64]]:
+    """Return sets of rows to hold out, each with its share of every stratum, groups together."""
+    _, first, groups = np.unique(groups, return_index=True, return_inverse=True)
+    n = len(first)
     order = np.random.default_rng(seed).permutation(n)
-    order = order[np.argsort(strata[order], kind="stable")]
+    order = order[np.argsort(strata[first][order], kind="stable")]
     n_folds = min(_FOLDS, n)
     size = -(-n // n_folds)
     n_used = min(n_folds, -(-_ENOUGH_ROWS // size))
     thinned = slice(None, None, -(-size // _MAX_HELD_OUT))
-    return [np.sort(order[k::n_folds][thinned]) for k in range(n_used)]
+    folds = (order[k::n_folds][thinned] for k in range(n_used))
+    return [np.flatnonzero(np.isin(groups, fold)).astype(np.int64) for fold in folds]

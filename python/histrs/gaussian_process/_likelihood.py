@@ -25,6 +25,7 @@ from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._interactions.kernel import PairRows
 from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._row_weights import repeats
 from histrs.gaussian_process._smooth.term import SmoothRows
 from histrs.gaussian_process._spectrum import (
     Evaluation,
@@ -58,13 +59,18 @@ class BaseLikelihood:
         Targets.
     row_scale : ndarray of shape (n_samples,), default=None
         Roots of the weights of rows, as the systems have them; None for 1.
+    stays : ndarray of shape (n_samples,), default=None
+        What part of each row one of its copies leaves, where copies tell noise; None for 0.
     """
 
     why_no_gradient: ClassVar[str] = "log_det='bound' has no gradient; choose log_det='lanczos'."
 
-    def __init__(self, Y: Array, row_scale: Array | None = None) -> None:
+    def __init__(
+        self, Y: Array, row_scale: Array | None = None, stays: Array | None = None
+    ) -> None:
         self._Y = scaled(row_scale, Y)
-        self._row_scale = row_scale
+        self._row_scale, self._stays = row_scale, stays
+        self.n_repeats = repeats(stays)
         self._log_jacobian = 0.0 if row_scale is None else float(np.sum(np.log(row_scale)))
 
     @property
@@ -99,8 +105,9 @@ class BaseLikelihood:
         self, system: KernelMatrix, seed: Callable[[], int], *, exact: bool
     ) -> Spectrum:
         if exact and len(self._Y) <= _MAX_EIGEN_ROWS:
-            return ExactSpectrum(system, self._Y, self._log_jacobian)
-        return LanczosSpectrum(system, self._Y, np.random.default_rng(seed()), self._log_jacobian)
+            return ExactSpectrum(system, self._Y, self._log_jacobian, self.n_repeats)
+        rng = np.random.default_rng(seed())
+        return LanczosSpectrum(system, self._Y, rng, self._log_jacobian, self.n_repeats)
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
         """Return the likelihood, and its derivatives by the logarithms of what is named."""
@@ -144,6 +151,8 @@ class Likelihood(BaseLikelihood):
         Returns that of the random vectors, which are the same for all hyper-parameters.
     row_scale : ndarray of shape (n_samples,), default=None
         Roots of the weights of rows, as the systems have them; None for 1.
+    stays : ndarray of shape (n_samples,), default=None
+        What part of each row one of its copies leaves, where copies tell noise; None for 0.
     """
 
     def __init__(
@@ -156,10 +165,11 @@ class Likelihood(BaseLikelihood):
         log_det: LogDetName,
         seed: Callable[[], int],
         row_scale: Array | None = None,
+        stays: Array | None = None,
     ) -> None:
         self._make_system = make_system
         self.base = base
-        super().__init__(Y, row_scale)
+        super().__init__(Y, row_scale, stays)
         self._scale = np.max(np.abs(self._Y), axis=0, initial=0.0)
         self._scale[self._scale == 0.0] = 1.0
         self._tol = tol
@@ -228,6 +238,7 @@ class Likelihood(BaseLikelihood):
             log_det=log_det.value,
             data_slope=float(np.sum(B * B)),
             trace_inverse=float(np.sum(V * V)),
+            n_repeats=self.n_repeats,
         )
         gradient = terms.gradient(scales) if names else {}
         if system.smooth is not None:

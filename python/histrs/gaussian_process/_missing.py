@@ -161,7 +161,7 @@ class MissingTargets(RegressorMixin):
             if hasattr(self.pattern_fits_[0], name):
                 learned[name] = np.full((n_rows, n_targets), fill)
                 for fit, indices in zip(self.pattern_fits_, self._indices(), strict=True):
-                    learned[name][indices] = getattr(fit, name)
+                    learned[name][indices] = getattr(fit, name)[fit._given.learned]
         for name in _OF_FITS:
             if hasattr(self.pattern_fits_[0], name):
                 learned[name] = np.concatenate([getattr(fit, name) for fit in self.pattern_fits_])

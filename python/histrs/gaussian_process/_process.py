@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -9,16 +11,22 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
+from histrs._repeats import DistinctRows, distinct_rows
 from histrs._row_weights import RowWeights, in_units_of_mean, over_unit
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import naming_rows
 from histrs.gaussian_process._dense.posterior import DensePosterior
+from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._likeliest import LikeliestHyperparameters
 from histrs.gaussian_process._posterior import Posterior
-from histrs.gaussian_process._row_weights import appended, roots
+from histrs.gaussian_process._row_weights import appended, roots, telling
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
+
+# Mean weight of rows, above which weights are taken in its unit: that often no row was measured,
+# and noise that is divided by more would be none.
+_MOST_WEIGHT = 1e6
 
 
 class GaussianProcess(LikeliestHyperparameters):
@@ -35,6 +43,12 @@ class GaussianProcess(LikeliestHyperparameters):
     """Whether targets were of single precision; labels have none."""
     _weight_unit: float
     """What a weight of 1 was when rows were first given."""
+    _given: GivenRows
+    """Which training row each of the given ones is."""
+    _noise_was_learned: bool = False
+    """Whether the noise that is given is that of a row of mean weight."""
+    _stays: Array | None = None
+    """What part of a training row stays where one of the given ones is left out; None for 0."""
 
     # ---- the kernel and its systems ----------------------------------------------------------
 
@@ -105,9 +119,35 @@ class GaussianProcess(LikeliestHyperparameters):
 
     # ---- weights of rows ---------------------------------------------------------------------
 
+    def _distinct(
+        self, X: Any, Y: NDArray[Any], weights: Array | None, copies: Array | None = None
+    ) -> DistinctRows:
+        """Return which rows are equal, targets too."""
+        numbers = Y if Y.dtype.kind == "f" else np.unique(Y, return_inverse=True)[1]
+        return distinct_rows(X, numbers, weights, copies)
+
+    def _coordinates(self, X: Any, weights: Array | None, *, reset: bool) -> Any:
+        """Return what the kernel is between, of checked rows and their weights."""
+        return X
+
     def _keep_first_weights(self, weights: Array | None) -> None:
-        """Keep the weights of the rows of a fit, in units of their mean."""
+        """Keep the weights of the rows of a fit, in units of their mean where noise is learned.
+
+        Of equal rows with different targets each counts: then weights are what they are.
+        """
         self.sample_weight_fit_, self._weight_unit = in_units_of_mean(weights)
+        if weights is None or (self._stays is None and self._learns_noise()):
+            return
+        self._weight_unit = max(self._weight_unit / _MOST_WEIGHT, 1.0)
+        kept = over_unit(weights, self._weight_unit)
+        self.sample_weight_fit_ = None if np.all(kept == 1.0) else kept
+
+    def _learns_noise(self) -> bool:
+        """Say whether noise is that of a row of mean weight: copies of all rows do not tell it."""
+        bounds = self.noise_bounds
+        return self._noise_was_learned or not (
+            self.optimizer is None or (isinstance(bounds, str) and bounds == "fixed")
+        )
 
     def _rows_with_weight(
         self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
@@ -133,10 +173,71 @@ class GaussianProcess(LikeliestHyperparameters):
         self._make_posterior_before()
         if self.sample_weight_fit_ is not None:
             self.sample_weight_fit_ = self.sample_weight_fit_[kept]
+        if self._stays is not None:
+            self._stays = self._stays[kept]
 
     def _make_posterior_before(self) -> None:
         """Make the posterior of an unpickled model while rows and weights still belong together."""
         self._state()
+
+    @contextmanager
+    def _telling_weights(self) -> Iterator[None]:
+        """Give rows the weights with which they tell hyper-parameters."""
+        kept = self.sample_weight_fit_
+        self.sample_weight_fit_ = telling(kept, self._stays)
+        yield
+        self.sample_weight_fit_ = kept
+
+    # ---- rows that come and go ---------------------------------------------------------------
+
+    def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
+        """Add training rows behind those that there are, of distinct rows and their weights."""
+        raise NotImplementedError
+
+    def _remove(self, removed: Indices) -> None:
+        """Remove training rows."""
+        raise NotImplementedError
+
+    def _targets_given(self) -> NDArray[Any]:
+        """Return the targets of training rows as `_insert` takes them."""
+        raise NotImplementedError
+
+    def _insert_given(
+        self, X: Any, y: NDArray[Any], weights: Array | None, copies: Array | None = None
+    ) -> None:
+        """Add rows, equal ones as one."""
+        distinct = self._distinct(X, y, weights, copies)
+        X, y = distinct.rows(X, y)
+        n = len(self.Y_fit_)
+        self._keep_what_stays(distinct.stays, len(y))
+        self._insert(self._coordinates(X, distinct.weights, reset=False), y, distinct.weights)
+        further = GivenRows.of(distinct.groups, weights)
+        self._given = self._given.followed_by(further.shifted(n))
+
+    def _keep_what_stays(self, stays: Array | None, n_new: int) -> None:
+        """Keep what stays of further rows, behind those that there are."""
+        if self._stays is not None or stays is not None:
+            before, new = np.zeros(len(self.Y_fit_)), np.zeros(n_new)
+            parts = before if self._stays is None else self._stays, new if stays is None else stays
+            self._stays = np.concatenate(parts)
+
+    def _remove_given(self, removed: Indices) -> None:
+        """Remove some of the rows that were given: of equal ones, the others stay."""
+        given, lighter = self._given.without(removed)
+        if not np.any(given.learned >= 0):
+            raise ValueError(
+                "All training rows of positive weight would be forgotten: keep one at least, or "
+                "start with a new estimator."
+            )
+        n, left = len(self.Y_fit_), lighter.left
+        if len(left) > 0:
+            state = self._state()
+            weights = lighter.weights
+            self._keep_what_stays(None if self._stays is None else self._stays[left], len(left))
+            self._insert(state["X_fit_"][left], self._targets_given()[left], weights)
+        if len(lighter.touched) > 0:
+            self._remove(lighter.touched)
+        self._given = given.moved(n, lighter)
 
     # ---- the targets -------------------------------------------------------------------------
 

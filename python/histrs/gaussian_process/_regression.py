@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.utils import Tags
 
+from histrs._row_weights import over_unit
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, check_random_state
 from histrs.gaussian_process._leave_one_out import leave_one_out
@@ -166,13 +167,14 @@ class RealTargets(RegressionLearning):
 
     @in_precision_of_rows
     def predict_leave_one_out(self) -> tuple[Array, Array]:
-        """Predict every training row by the fit without it, in closed form.
+        """Predict every row of positive weight that was given by the fit without it.
 
         Returns
         -------
         mean : ndarray of the shape of the targets
             Means (Rasmussen and Williams, 2006, eq. 5.12). The hyper-parameters, the mean of the
-            targets and their unit stay those of all rows. NaN where a target is missing.
+            targets and their unit stay those of all rows. Rows that are equal, targets too, are
+            left out together. NaN where a target is missing.
         std : ndarray of the same shape
             Predictive standard deviations, noise included, that of a row of little weight being
             larger.
@@ -195,8 +197,17 @@ class RealTargets(RegressionLearning):
                 "Leave-one-out in closed form needs a Cholesky factor, for which there are too "
                 'many rows here: fit with solver="cholesky", or use cross_val_predict.'
             )
-        mean, variance = leave_one_out(posterior, state["Y_fit_"] / state["y_std_"])
+        mean, variance = leave_one_out(
+            posterior, state["Y_fit_"] / state["y_std_"], state["_stays"]
+        )
         mean = mean * state["y_std_"] + state["y_mean_"]
+        learned, own = state["_given"]
+        mean, variance = (of_rows[learned] for of_rows in (mean, variance))
+        # One of several equal rows has its own noise alone.
+        if (weights := state["sample_weight_fit_"]) is not None:
+            own = over_unit(own, state["_weight_unit"])
+            variance += (1.0 / own - 1.0 / weights[learned])[:, None] * posterior.noise
+        mean[learned < 0] = variance[learned < 0] = np.nan
         return self._shaped(mean), self._spread(state, np.sqrt(variance))
 
     @in_precision_of_rows

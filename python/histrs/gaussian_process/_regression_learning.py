@@ -13,11 +13,12 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._calibration import Readout
 from histrs._dask import in_memory
 from histrs._docs import documented
-from histrs._row_weights import check_weights
+from histrs._row_weights import check_weights, weighs_nothing
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
 from histrs.gaussian_process._docs import REGRESSION_FIT
+from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._likeliest import check_theta
 from histrs.gaussian_process._missing import MissingTargets
 from histrs.gaussian_process._online import left_over, rows_to_forget
@@ -88,8 +89,12 @@ class RegressionLearning(MissingTargets, GaussianProcess):
             return
         self._forget_patterns()
         self._single_target = rows.Y.ndim == 1
-        Y = self._standardised(Y, rows.weights)
-        self._fit_targets(rows.checked, Y, shared=False)
+        distinct = self._distinct(rows.checked, Y, rows.weights)
+        X, Y = distinct.rows(rows.checked, Y)
+        self._stays = distinct.stays
+        Y = self._standardised(Y, distinct.weights)
+        self._fit_targets(self._coordinates(X, distinct.weights, reset=True), Y, shared=False)
+        self._given = GivenRows.of(distinct.groups, rows.weights)
 
     def _weighted(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
@@ -148,6 +153,8 @@ class RegressionLearning(MissingTargets, GaussianProcess):
         >>> model.partial_fit(X[100:500], y[100:500]).score(X[500:], y[500:]) > before
         True
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         with replaced_whole(self) as draft:
             first = not self.__sklearn_is_fitted__()
             draft._targets_are_single = is_single(y) and (first or self._targets_are_single)
@@ -158,16 +165,19 @@ class RegressionLearning(MissingTargets, GaussianProcess):
             draft._check_shape_as_before(rows.Y)
             Y = rows.Y.reshape(len(rows.Y), -1)
             if draft._has_patterns() or len(patterns_of(Y)) > 1:
-                draft._add_to_patterns(rows, len(draft.Y_fit_), Y.shape[1])
+                draft._add_to_patterns(rows, draft._n_given(), Y.shape[1])
                 return self
-            weights = draft._weights()
-            weights = np.vstack([weights, np.zeros((len(Y), weights.shape[1]))])
-            row_scale = draft._keep_further_weights(rows.weights, len(Y))
-            Y = np.vstack([draft._Y_given, Y])
-            systems = draft._systems_with(rows.checked, Y.shape[1], row_scale)
-            draft._take_units_of_constants(Y)
-            draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
+            draft._insert_given(rows.checked, Y, rows.weights)
         return self
+
+    def _insert(self, X: Any, y: Array, weights: Array | None) -> None:
+        start = self._weights()
+        start = np.vstack([start, np.zeros((len(y), start.shape[1]))])
+        row_scale = self._keep_further_weights(weights, len(y))
+        Y = np.vstack([self._Y_given, y])
+        systems = self._systems_with(X, Y.shape[1], row_scale)
+        self._take_units_of_constants(Y)
+        self._solve_targets(systems, self._in_unit_of_fit(Y), start)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def forget(self, indices: ArrayLike) -> Self:
@@ -179,7 +189,8 @@ class RegressionLearning(MissingTargets, GaussianProcess):
         Parameters
         ----------
         indices : array-like of int
-            Which rows of `X_fit_`, counted from 0, each once. Those behind them move up.
+            Which of the rows of positive weight that `fit` and `partial_fit` were given, counted
+            from 0, each once. Those behind them move up.
 
         Returns
         -------
@@ -201,19 +212,29 @@ class RegressionLearning(MissingTargets, GaussianProcess):
         """
         check_is_fitted(self)
         with replaced_whole(self) as draft:
-            removed = rows_to_forget(indices, len(draft.Y_fit_))
+            removed = rows_to_forget(indices, draft._n_given())
             if len(removed) == 0:
                 return self
             if draft._has_patterns():
                 draft._forget_of_patterns(removed)
                 return self
-            kept = left_over(len(draft.Y_fit_), removed)
-            Y = draft._Y_given[kept]
-            weights = draft._weights()[kept]
-            draft._keep_weights_of(kept)
-            systems = draft._systems_without(removed, Y.shape[1])
-            draft._solve_targets(systems, draft._in_unit_of_fit(Y), weights)
+            draft._remove_given(removed)
         return self
+
+    def _remove(self, removed: Indices) -> None:
+        kept = left_over(len(self.Y_fit_), removed)
+        Y = self._Y_given[kept]
+        weights = self._weights()[kept]
+        self._keep_weights_of(kept)
+        systems = self._systems_without(removed, Y.shape[1])
+        self._solve_targets(systems, self._in_unit_of_fit(Y), weights)
+
+    def _targets_given(self) -> Array:
+        return self._Y_given
+
+    def _n_given(self) -> int:
+        """Return the number of rows that were given."""
+        return len(self.Y_fit_) if self._has_patterns() else len(self._given.learned)
 
     def _standardised(self, Y: Array, weights: Array | None = None) -> Array:
         """Take the weights of rows and the unit of the targets; return them in it, centred."""

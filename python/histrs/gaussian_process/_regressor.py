@@ -155,7 +155,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     and what comes here are vectors with a number for each row; rows to predict may be dask arrays
     too. `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth
     functions, transforms, and the bounds of `variance` are refused, and so are rows that come and
-    go. The hyper-parameters are those of all rows, as ever.
+    go. The hyper-parameters are those of all rows, as ever, and equal rows count one by one.
 
     References
     ----------

@@ -159,18 +159,22 @@ class SoftmaxPrior:
         half += float(np.sum(np.log(np.diag(M)))) - 0.5 * float(np.sum(np.log(w)))
         return mode.log_posterior - half
 
-    def left_out(self, mode: SoftmaxMode, sample_weight: Array | None) -> Array:
+    def left_out(
+        self, mode: SoftmaxMode, sample_weight: Array | None, stays: Array | None = None
+    ) -> Array:
         r"""Return the functions' means at each row by a fit without it, to first order.
 
         With the covariance :math:`\Sigma_i` of the functions of all classes at a row, what is left
         of it without the row's own likelihood is :math:`V_i = (\Sigma_i^{-1} - W_i)^{-1}`, and the
-        mean is :math:`f_i - V_i w_i (t_i - \pi_i)`.
+        mean is :math:`f_i - V_i w_i (t_i - \pi_i)`. A row of which a part stays loses the rest of
+        :math:`w_i`.
         """
         w = _weights(sample_weight, len(mode.f))
         P, n_classes = mode.probabilities, mode.f.shape[1]
         M, _, inverses = self._inverses(mode, w)
         means = np.empty_like(mode.f)
-        gradient = mode.alpha
+        gone = np.ones(len(P)) if stays is None else 1.0 - stays
+        gradient, w = gone[:, None] * mode.alpha, gone * w
         step = max(1, min(_ROWS, _NUMBERS // (n_classes * max(len(P), n_classes))))
         for start in range(0, len(P), step):
             rows = slice(start, start + step)

@@ -62,12 +62,15 @@ class Terms:
     """`tr(Y^T A^-2 Y)`."""
     trace_inverse: float
     """`tr(A^-1)`."""
+    n_repeats: float = 0.0
+    """Rows that equal others in all but their noise."""
 
     def log_likelihood(self, values: Scales) -> float:
         """Return the log marginal likelihood (eq. 4), summed over the outputs."""
         n, n_outputs = self.shape
         a = values.amplitude
         determinant = self.log_det + n * float(np.log(2.0 * np.pi * a))
+        determinant += self.n_repeats * float(np.log(2.0 * np.pi * values.noise))
         return -0.5 * (self.data / a + n_outputs * determinant)
 
     def gradient(self, values: Scales) -> dict[str, Any]:
@@ -75,7 +78,8 @@ class Terms:
         n, n_outputs = self.shape
         a = values.amplitude
         noise = 0.5 * (values.noise / a) * (self.data_slope / a - n_outputs * self.trace_inverse)
-        return {"noise": noise, "amplitude": 0.5 * (self.data / a - n_outputs * n) - noise}
+        amplitude = 0.5 * (self.data / a - n_outputs * n) - noise
+        return {"noise": noise - 0.5 * n_outputs * self.n_repeats, "amplitude": amplitude}
 
 
 @dataclass(frozen=True)
@@ -106,7 +110,7 @@ class Measure:
         return cls(nodes, np.concatenate([m.weights for m in measures]) / len(measures))
 
 
-def profiled_costs(nodes: Array, squares: Array, ratios: Array) -> Array:
+def profiled_costs(nodes: Array, squares: Array, ratios: Array, n_repeats: float = 0.0) -> Array:
     """Return -2 times the log likelihood at ratios of noise to signal variance, less a constant.
 
     Of a ratio `s` the best signal variance is the mean of `squares / (nodes + s)`.
@@ -119,6 +123,8 @@ def profiled_costs(nodes: Array, squares: Array, ratios: Array) -> Array:
         Squares of the targets in its eigenvectors: of one, or sums over those that share a noise.
     ratios : ndarray of shape (n_ratios,)
         The ratios.
+    n_repeats : float, default=0
+        Rows that equal others in all but their noise.
 
     Returns
     -------
@@ -129,7 +135,8 @@ def profiled_costs(nodes: Array, squares: Array, ratios: Array) -> Array:
     # What nodes are counted in cancels.
     A = (ratios[:, None] + nodes) / unit
     determinant = np.sum(np.log(A), axis=1)[:, None]
-    return np.asarray(len(nodes) * np.log((1.0 / A) @ squares) + determinant)
+    determinant += n_repeats * np.log(ratios / unit)[:, None]
+    return np.asarray((len(nodes) + n_repeats) * np.log((1.0 / A) @ squares) + determinant)
 
 
 class Spectrum:
@@ -140,6 +147,8 @@ class Spectrum:
     traces: list[Measure]
     log_jacobian: float
     """What is added to the likelihood of each target."""
+    n_repeats: float
+    """Rows that equal others in all but their noise."""
 
     def evaluate(self, values: Scales, outputs: slice) -> Evaluation:
         """Return the log marginal likelihood of some outputs, and its slopes by `values`."""
@@ -152,6 +161,7 @@ class Spectrum:
             log_det=trace.log(s),
             data_slope=sum(measure.inverse(s, power=2) for measure in data),
             trace_inverse=trace.inverse(s),
+            n_repeats=self.n_repeats,
         )
         logs = [measure.log(s) for measure in self.traces]
         std = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else 0.0
@@ -161,7 +171,8 @@ class Spectrum:
     def best_amplitude(self, s: float, outputs: slice) -> float:
         """Return the amplitude of largest likelihood among those with `noise = s amplitude`."""
         data = self.data[outputs]
-        return sum(measure.inverse(s) for measure in data) / (self.n_rows * len(data))
+        n_rows = self.n_rows + self.n_repeats
+        return sum(measure.inverse(s) for measure in data) / (n_rows * len(data))
 
     def refine(self) -> bool:
         """Come nearer to the spectrum; say whether there was anything to come nearer to."""
@@ -171,8 +182,14 @@ class Spectrum:
 class ExactSpectrum(Spectrum):
     """All eigenvalues of the kernel matrix, and the targets in its eigenvectors."""
 
-    def __init__(self, system: KernelMatrix, Y: Array, log_jacobian: float = 0.0) -> None:
-        self.n_rows, self.log_jacobian = len(Y), log_jacobian
+    def __init__(
+        self,
+        system: KernelMatrix,
+        Y: Array,
+        log_jacobian: float = 0.0,
+        n_repeats: float = 0.0,
+    ) -> None:
+        self.n_rows, self.log_jacobian, self.n_repeats = len(Y), log_jacobian, n_repeats
         nodes, Q = linalg.eigh(system.kernel_matrix(), overwrite_a=True, check_finite=False)
         nodes = np.maximum(nodes, 0.0)
         self.data = [Measure(nodes, weights) for weights in ((Q.T @ Y) ** 2).T]
@@ -192,8 +209,9 @@ class LanczosSpectrum(Spectrum):
         Y: Array,
         rng: np.random.Generator,
         log_jacobian: float = 0.0,
+        n_repeats: float = 0.0,
     ) -> None:
-        self.log_jacobian = log_jacobian
+        self.log_jacobian, self.n_repeats = log_jacobian, n_repeats
         self.n_rows, self._n_outputs = n, n_outputs = Y.shape
         width = _WIDTH if n <= _MANY_ROWS else _WIDTH // 2
         n_probes = max(-n_outputs % width, 2)

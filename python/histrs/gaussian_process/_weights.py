@@ -97,5 +97,5 @@ def _log_evidence(
     if shared:
         squares = squares.mean(axis=1, keepdims=True)
     unit = float(nodes.mean()) or 1.0
-    costs = np.min(profiled_costs(nodes, squares, _RATIOS * unit), axis=0)
+    costs = np.min(profiled_costs(nodes, squares, _RATIOS * unit, likelihood.n_repeats), axis=0)
     return float(-0.5 * Y.shape[1] * np.mean(costs))

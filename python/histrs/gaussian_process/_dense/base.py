@@ -31,7 +31,7 @@ from histrs.gaussian_process._hyperparameters import (
 from histrs.gaussian_process._online import left_over, stacked
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._process import GaussianProcess
-from histrs.gaussian_process._row_weights import roots
+from histrs.gaussian_process._row_weights import roots, rows_of, telling
 
 # Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
 # rows; noise and amplitude from all.
@@ -132,7 +132,7 @@ class BaseDenseGP(GaussianProcess):
         make_random = cache(self._random)
         values = Hyperparameters(noise, amplitude, kernel)
         centred = Y - self._level(Y)
-        scale = roots(self.sample_weight_fit_)
+        scale = roots(telling(self.sample_weight_fit_, self._stays))
         some = np.arange(n)
         if many:
             some = np.sort(make_random().choice(n, min(n, _SCALE_ROWS), replace=False))
@@ -142,9 +142,11 @@ class BaseDenseGP(GaussianProcess):
             parts,
             centred[some],
             seed=lambda: self._seed,
-            row_scale=None if scale is None else scale[some],
+            row_scale=rows_of(scale, some),
+            stays=rows_of(self._stays, some),
         )
         values = self._learn(values, likelihood, make_random)
+        scale = roots(self.sample_weight_fit_)
         systems = self._systems(X, values, scale, parts=None if many else parts)
         self._solve_targets(systems, Y, None)
 
@@ -250,7 +252,8 @@ class BaseDenseGP(GaussianProcess):
             system.parts,
             Y - self._level(Y),
             seed=lambda: self._seed,
-            row_scale=system.row_scale,
+            row_scale=roots(telling(state["sample_weight_fit_"], state["_stays"])),
+            stays=state["_stays"],
         )
 
     # ---- online updates ----------------------------------------------------------------------

@@ -15,6 +15,7 @@ from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.system import DenseSystem
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._likelihood import BaseLikelihood
+from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._spectrum import Evaluation, Spectrum, Terms
 
 
@@ -33,6 +34,8 @@ class DenseLikelihood(BaseLikelihood):
         Returns that of the random vectors for the spectrum of many rows.
     row_scale : ndarray of shape (n_samples,), default=None
         Roots of the weights of rows; None for 1.
+    stays : ndarray of shape (n_samples,), default=None
+        What part of each row one of its copies leaves, where copies tell noise; None for 0.
     """
 
     def __init__(
@@ -43,8 +46,9 @@ class DenseLikelihood(BaseLikelihood):
         *,
         seed: Callable[[], int],
         row_scale: Array | None = None,
+        stays: Array | None = None,
     ) -> None:
-        super().__init__(Y, row_scale)
+        super().__init__(Y, row_scale, stays)
         self._X, self._parts, self._seed = X, parts, seed
 
     @property
@@ -65,7 +69,8 @@ class DenseLikelihood(BaseLikelihood):
             tuple(part[np.ix_(rows, rows)] for part in self._parts),
             self._Y[rows] if scale is None else self._Y[rows] / scale[rows, None],
             seed=self._seed,
-            row_scale=None if scale is None else scale[rows],
+            row_scale=rows_of(scale, rows),
+            stays=rows_of(self._stays, rows),
         )
 
     def system(self, kernel: DenseKernel, scales: Scales) -> DenseSystem:
@@ -103,6 +108,7 @@ class DenseLikelihood(BaseLikelihood):
             log_det=log_det.value,
             data_slope=float(np.sum(B * B)),
             trace_inverse=float(np.sum(V * V)),
+            n_repeats=self.n_repeats,
         )
         if not names:
             return Evaluation(terms.log_likelihood(scales), 0.0, {})

@@ -11,6 +11,8 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._row_weights import in_units_of_mean
+from histrs._solvers.block_cg import Array
 from histrs._sparse import refuse_sparse
 from histrs._validation import NameOptions, validate_data, validate_fit
 from histrs.gaussian_process._dense.base import BaseDenseGP
@@ -79,11 +81,16 @@ class BaseSPDGP(BaseDenseGP):
         flat = flattened(X, None if reset else self)
         data, y = validate_fit(self, flat, y, reset=reset, **checks)
         stack = stacked(np.asarray(data))
+        # Before equal matrices are one, so that what is named is where it is in the argument.
+        check_definite(stack, self.n_jobs)
+        return stack, y
+
+    def _coordinates(self, X: Stack, weights: Array | None, *, reset: bool) -> NDArray[Any]:
         if reset:
             self.kernel_ = self.kernel
-            self.reference_ = self._reference(stack)
+            self.reference_ = self._reference(X, weights)
             self.whitener_ = None if self.reference_ is None else roots(self.reference_)[1]
-        return self._rows(stack), y
+        return self._rows(X)
 
     def _check_test(self, X: ArrayLike) -> NDArray[Any]:
         check_is_fitted(self)
@@ -92,11 +99,13 @@ class BaseSPDGP(BaseDenseGP):
         stack = stacked(validate_data(self, flat, reset=False, **STACK_CHECKS))
         return self._rows(stack)
 
-    def _reference(self, stack: Stack) -> NDArray[np.float64] | None:
+    def _reference(self, stack: Stack, weights: Array | None) -> Array | None:
         if self.kernel != "tangent":
             return None
-        weights = np.full(len(stack), 1.0 / len(stack))
-        return reference_mean(type(self).__name__, stack, weights, "airm", self.n_jobs)
+        of_mean, _ = in_units_of_mean(weights)
+        shares = np.full(len(stack), 1.0 / len(stack))
+        shares = shares if of_mean is None else shares * of_mean
+        return reference_mean(type(self).__name__, stack, shares, "airm", self.n_jobs)
 
     def _rows(self, stack: Stack) -> NDArray[Any]:
         """Return what the kernel is between: coordinates, or the matrices themselves."""

@@ -22,6 +22,7 @@ from histrs.gaussian_process._interactions.search import (
     strongest_pairs,
 )
 from histrs.gaussian_process._likelihood import BaseLikelihood, Likelihood
+from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import KernelSystem
 
@@ -125,8 +126,8 @@ def exact_likelihood(model: Any, X: Matrix, Y: Array, rows: NDArray[np.intp]) ->
 def of_rows(model: Any, rows: NDArray[np.intp]) -> Any:
     """Return a copy of a model that knows the weights of some of its rows alone."""
     part = copied(model)
-    if model.sample_weight_fit_ is not None:
-        part.sample_weight_fit_ = model.sample_weight_fit_[rows]
+    part.sample_weight_fit_ = rows_of(model.sample_weight_fit_, rows)
+    part._stays = rows_of(model._stays, rows)
     return part
 
 

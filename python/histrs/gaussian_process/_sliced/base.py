@@ -108,8 +108,6 @@ class BaseSlicedGP(BaseEstimator):
     _inner: InnerGP
     _projection: Projection | Coordinates
     _table: Table
-    _learned_rows: NDArray[np.intp]
-    """Which row of the inner model each of the given ones is; -1 for those without weight."""
 
     # ---- rows --------------------------------------------------------------------------------
 

@@ -12,7 +12,9 @@ from scipy import linalg
 
 from histrs import _histrs
 from histrs._calibration import Readout, fit_calibration, log_losses
+from histrs._repeats import equal_rows
 from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._row_weights import repeats
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
     Pair,
@@ -131,6 +133,7 @@ def learn_class_metric(
     random: np.random.RandomState,
     n_threads: int,
     row_scale: Array | None = None,
+    stays: Array | None = None,
     kernel: KernelName = "sliced",
     handicap: float = 1.0,
 ) -> LearnedClasses | LearnedMatern:
@@ -138,9 +141,10 @@ def learn_class_metric(
 
     Steps start from `metric`, or from one of `others` that is better; of less than 1,000 rows,
     these are all. Without steps `metric` stays. `row_scale` are the roots of the weights of rows;
-    None for 1. With `kernel="auto"`, all rows also choose between slices and the Matérn kernel in
-    the metric that is best, the third directly and the others each by a fit without it; the log
-    loss of the latter counts `handicap` times. Where no metric is chosen, it is slices.
+    None for 1. `stays` is what part of each stays where it is left out; None for 0. With
+    `kernel="auto"`, all rows also choose between slices and the Matérn kernel in the metric that is
+    best, the third directly and the others each by a fit without it; the log loss of the latter
+    counts `handicap` times. Where no metric is chosen, it is slices.
 
     Leave-one-out on the rows that the metric was learned from would not do: it improves while
     predictions become worse.
@@ -150,7 +154,12 @@ def learn_class_metric(
     present, labels = np.unique(labels, return_inverse=True)
     recipe = _Recipe(
         A,
-        _Labels(labels, len(present), np.ones(len(A)) if row_scale is None else row_scale),
+        _Labels(
+            labels,
+            len(present),
+            np.ones(len(A)) if row_scale is None else row_scale,
+            np.zeros(len(A)) if stays is None else stays,
+        ),
         # The same for all that is tried, so that chance hardly tells them apart.
         draw_directions(d, n_directions, "orthogonal", random),
         n_threads,
@@ -180,10 +189,12 @@ class _Labels:
     """Of which some may have no row."""
     scale: Array
     """Roots of the weights of the rows."""
+    stays: Array
+    """What part of each row stays where it is left out."""
 
     def of(self, rows: NDArray[np.bool_]) -> _Labels:
         """Return those of some rows."""
-        return _Labels(self.codes[rows], self.n_classes, self.scale[rows])
+        return _Labels(self.codes[rows], self.n_classes, self.scale[rows], self.stays[rows])
 
     def log_losses(self, logits: Array) -> Array:
         """Return how unlikely the logits say the class of each row is, times its weight."""
@@ -229,10 +240,14 @@ class _Recipe:
         The others learn. Also returns whether the Matérn kernel in this metric, at `handicap` times
         its loss, is better still; None for not to ask.
         """
-        codes = self.labels.codes
-        seen = np.ones(len(codes), dtype=bool)
+        # Equal rows are seen together, or not at all, where there are others.
+        alike = equal_rows(self.A)
+        alike = alike if len(np.unique(alike)) > 2 else np.arange(len(alike))
+        _, first, groups = np.unique(alike, return_index=True, return_inverse=True)
+        codes = self.labels.codes[first]
         order = random.permutation(len(codes))
-        seen[order[np.argsort(codes[order], kind="stable")][::3]] = False
+        held = order[np.argsort(codes[order], kind="stable")][::3]
+        seen = ~np.isin(groups, held)
         rows, others = self.A[seen], self.labels.of(~seen)
         columns = Projections.of(rows, np.eye(rows.shape[1]), self.n_threads)
         losses: list[tuple[float, Candidate, _Fit]] = []
@@ -335,12 +350,16 @@ def _fit(K: Array, labels: _Labels, *, with_level: bool = False) -> _Fit:
     nodes = np.maximum(nodes, 0.0)
     scaled = r * Y
     squares = np.sum((Q.T @ scaled) ** 2, axis=1, keepdims=True)
-    s = _RATIOS[np.argmin(profiled_costs(nodes, squares, _RATIOS))]
+    n_repeats = repeats(labels.stays)
+    s = _RATIOS[np.argmin(profiled_costs(nodes, squares, _RATIOS, n_repeats))]
     inverse = (Q / (nodes + s)) @ Q.T
     solved = inverse @ scaled
-    left_out = Y - solved / (r * np.diag(inverse)[:, None])
+    gone = 1.0 - labels.stays
+    left_out = Y - solved / (r * (gone * np.diag(inverse) + labels.stays / s)[:, None])
     readout = fit_calibration(left_out, codes, weights=labels.scale**2)
     losses = labels.log_losses(left_out @ readout.matrix + readout.offset)
-    noise = np.maximum(np.einsum("ij,ij->j", scaled, solved) / len(Y), np.finfo(np.float64).tiny)
+    noise = np.maximum(
+        np.einsum("ij,ij->j", scaled, solved) / (len(Y) + n_repeats), np.finfo(np.float64).tiny
+    )
     root = (r * Q, 1.0 / np.sqrt(nodes + s))
     return _Fit(r * solved, noise, root, readout, losses)

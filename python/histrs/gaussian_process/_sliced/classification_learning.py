@@ -11,12 +11,13 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._docs import documented
 from histrs._labels import checked_labels, classes_of
+from histrs._repeats import distinct_rows
 from histrs._row_weights import (
     ClassWeight,
     check_weights,
-    in_units_of_mean,
     refuse_balanced,
     times_class_weights,
+    weighs_nothing,
 )
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
@@ -24,7 +25,8 @@ from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._docs import CLASSIFICATION_FIT
-from histrs.gaussian_process._row_weights import roots
+from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process._row_weights import roots, rows_of, telling
 from histrs.gaussian_process._sliced.classes import KernelName, LearnedClasses, learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.docs import SLICED_FIT
@@ -45,7 +47,7 @@ from histrs.gaussian_process._sliced.matern import (
     most_rows,
 )
 from histrs.gaussian_process._sliced.metrics import MetricName, are_collinear, first_metric
-from histrs.gaussian_process._sliced.rows import distinct_rows, drawn_rows, learned_rows
+from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.gaussian_process._state import replaced_whole
 
 # A metric that is learned in more steps predicts no better.
@@ -65,6 +67,9 @@ class LabelledRows(NamedTuple):
     numbers: Array
     labels: NDArray[Any]
     weights: Array | None
+    """Without those of their classes."""
+    of_classes: dict[Any, float] | None
+    """Weights of the classes."""
     n_given: int
     """Number of rows, those without weight too."""
     with_weight: Indices | None
@@ -117,7 +122,12 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         given = times_class_weights(given, self.class_weight, *given.rows(labels))
         numbers = self._read_rows(given, X, numbers, reset=reset)
         (kept_labels,) = given.rows(labels)
-        return LabelledRows(numbers, kept_labels, given.weights, len(labels), given.kept)
+        weights, of_classes = given.weights, None
+        if weights is not None and given.copies is not None:
+            factors = (weights / given.copies).tolist()
+            weights = given.copies
+            of_classes = dict(zip(kept_labels.tolist(), factors, strict=True))
+        return LabelledRows(numbers, kept_labels, weights, of_classes, len(labels), given.kept)
 
     def _fit(
         self,
@@ -135,25 +145,35 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
                 f"one class: {classes.tolist()[0]!r}. Add samples of another one."
             )
         codes = np.searchsorted(classes, labels)
+        distinct = distinct_rows(numbers, codes, weights)
+        codes, labels, numbers = distinct.rows(codes, labels, numbers)
+        weights, n_rows = distinct.weights, len(labels)
         columns = Columns(numbers, self._table.sources)
         A = columns.apply(numbers)
-        kept, groups = distinct_rows(A, codes[:, None].astype(np.float64), weights)
-        self._learned_rows = learned_rows(given.n_given, given.with_weight, groups)
         random = self._random()
-        rows = drawn_rows(kept, SEARCHED_ROWS, random)
-        in_units, _ = in_units_of_mean(None if weights is None else weights[rows])
+        rows = drawn_rows(np.arange(n_rows), SEARCHED_ROWS, random)
+        scale = weights
+        if given.of_classes is not None:
+            factors = np.array([given.of_classes[label] for label in labels.tolist()])
+            scale = factors if weights is None else factors * weights
+        stays = rows_of(distinct.stays, rows)
+        scale = roots(telling(rows_of(scale, rows), stays))
         learned = self._learn_metric(
-            columns, A[rows], codes[rows], roots(in_units), len(kept), len(classes), random
+            columns, A[rows], codes[rows], scale, n_rows, len(classes), random, stays
         )
-        weights = None if weights is None else weights[kept]
         if isinstance(learned, LearnedMatern):
-            inner, T = self._matern(columns, learned, A[kept])
+            inner, T = self._matern(columns, learned, A)
         else:
-            inner, T = self._sliced(columns, learned, numbers[kept])
+            inner, T = self._sliced(columns, learned, numbers)
         most = LEARNING_ROWS if isinstance(learned, LearnedMatern) else None
-        inner = self._with_scales(inner, T, labels[kept], random, most, weights)
+        inner.set_params(class_weight=given.of_classes)
+        inner = self._with_scales(inner, T, labels, random, most, weights)
+        inner._noise_was_learned = True
         # On an estimator without data, as `fit`, but with declared classes.
-        self._inner = inner.partial_fit(T, labels[kept], declared, weights)
+        self._inner = inner.partial_fit(T, labels, declared, weights)
+        rows_given = GivenRows.of(distinct.groups, given.weights)
+        rows_given = rows_given.of_all(given.n_given, given.with_weight)
+        inner._given = rows_given.through(inner._given)
         self.classes_, self.noise_, self.n_iter_ = inner.classes_, inner.noise_, inner.n_iter_
 
     def _learn_metric(
@@ -165,6 +185,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         n_rows: int,
         n_classes: int,
         random: np.random.RandomState,
+        stays: Array | None = None,
     ) -> LearnedClasses | LearnedMatern:
         """Learn the metric, and which kernel is in it, from some of `n_rows` rows."""
         kernel = self._kernel_to_try(n_rows)
@@ -185,6 +206,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
                 random=random,
                 n_threads=self._threads(),
                 row_scale=row_scale,
+                stays=stays,
                 kernel=kernel,
                 handicap=_LIKE_MATERN if n_rows > EXACT_ROWS or n_classes > 2 else 1.0,
             )
@@ -280,16 +302,17 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
             nor known, or of another type; with ``class_weight="balanced"``, which asks for all
             rows at once.
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         refuse_balanced(self.class_weight)
         with replaced_whole(self) as draft:
             if not draft.__sklearn_is_fitted__():
                 draft._fit(X, y, classes, sample_weight)
                 return self
             given = draft._weighted(X, y, sample_weight, reset=False)
-            inner = draft._inner_now(tuple(draft._inner_parameters()))
             T = draft._projection.apply(given.numbers, draft._threads())
-            draft._note_further(len(inner.Y_fit_), len(T), given.n_given, given.with_weight)
-            draft._inner = inner.partial_fit(T, given.labels, classes, given.weights)
+            of_rows = given.weights, given.n_given, given.with_weight
+            draft._inner = inner = draft._inner_with(T, given.labels, *of_rows, classes=classes)
             draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self
 
@@ -328,8 +351,6 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         """
         check_is_fitted(self)
         with replaced_whole(self) as draft:
-            inner = draft._without(indices)
-            if inner is not None:
-                draft._inner = inner
-                draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
+            draft._inner = inner = draft._without(indices)
+            draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self

@@ -48,7 +48,6 @@ X : {array-like, data frame} of shape (n_samples, n_features)
     "indices": """
 indices : array-like of int
     Which of the rows that `fit` and `partial_fit` were given, counted from 0, each once.
-    Those behind them move up. Of equal rows of the fit one is kept, which goes with the
-    last of them.
+    Those behind them move up. One of several equal rows takes its own weight alone.
 """,
 }

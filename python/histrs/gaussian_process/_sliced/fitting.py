@@ -11,14 +11,13 @@ from sklearn.base import clone
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs.gaussian_process._classification import ClassTargets
-from histrs.gaussian_process._online import rows_to_forget
 from histrs.gaussian_process._sliced.base import BaseSlicedGP, InnerGP
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
 from histrs.gaussian_process._sliced.interactions import Pair
 from histrs.gaussian_process._sliced.learning import Learned
 from histrs.gaussian_process._sliced.projection import Projection
-from histrs.gaussian_process._sliced.rows import drawn_rows, learned_rows, without_rows
+from histrs.gaussian_process._sliced.rows import drawn_rows
 
 AnyInner = TypeVar("AnyInner", bound=InnerGP)
 
@@ -51,24 +50,26 @@ class SlicedFit(BaseSlicedGP):
         n_projections = next(enough, 256) // n_sets
         return max(n_projections, 256 if n_rows <= EXACT_ROWS else 1)
 
-    def _note_further(
-        self, n_learned: int, n_new: int, n_given: int, with_weight: Indices | None
-    ) -> None:
-        """Note which rows of the inner model further ones will be: those behind its own."""
-        behind = n_learned + np.arange(n_new)
-        further = learned_rows(n_given, with_weight, behind)
-        self._learned_rows = np.append(self._learned_rows, further)
+    def _inner_with(
+        self,
+        T: NDArray[Any],
+        y: NDArray[Any],
+        weights: Array | None,
+        n_given: int,
+        with_weight: Indices | None,
+        **classes: Any,
+    ) -> Any:
+        """Return the inner model with further rows, those that have a weight."""
+        inner = self._inner_now(tuple(self._inner_parameters()))
+        before = inner._given
+        inner.partial_fit(T, y, sample_weight=weights, **classes)
+        further = inner._given.behind(len(before.learned))
+        inner._given = before.followed_by(further.of_all(n_given, with_weight))
+        return inner
 
     def _without(self, indices: ArrayLike) -> Any:
-        """Return the inner model without what some of the given rows alone stand for.
-
-        None where others stand for the same, so that nothing changes.
-        """
-        removed = rows_to_forget(indices, len(self._learned_rows))
-        self._learned_rows, gone = without_rows(self._learned_rows, removed)
-        if len(gone) == 0:
-            return None
-        return self._inner_now(tuple(self._inner_parameters())).forget(gone)
+        """Return the inner model without some of the given rows."""
+        return self._inner_now(tuple(self._inner_parameters())).forget(indices)
 
     def _keep_projection(
         self,

@@ -19,6 +19,7 @@ from scipy import linalg
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scaled
+from histrs.gaussian_process._row_weights import repeats, rows_of
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
     Effect,
@@ -125,6 +126,7 @@ def learn_metric(
     random: np.random.RandomState,
     n_threads: int,
     row_scale: Array | None = None,
+    stays: Array | None = None,
 ) -> Learned:
     """Learn directions and weights from standardised rows and targets.
 
@@ -153,15 +155,16 @@ def learn_metric(
         Threads of the core.
     row_scale : ndarray of shape (n_samples,), default=None
         Roots of the weights of rows; None for 1.
+    stays : ndarray of shape (n_samples,), default=None
+        What part of each row one of its copies leaves, where copies tell noise; None for 0.
     """
     n = len(A)
     some = drawn_rows(np.arange(n), n_searched, random)
     few = drawn_rows(some, _ROWS_OF_STEPS, random)
     Y = scaled(row_scale, Y)
+    others = random, n_threads, row_scale, stays
     recipes = [
-        _Recipe(
-            A, Y, few, metric, n_directions, n_steps, n_interactions, random, n_threads, row_scale
-        )
+        _Recipe(A, Y, few, metric, n_directions, n_steps, n_interactions, *others)
         for metric in metrics
     ]
     recipe, candidate = _likeliest_kind(recipes, smoothness)
@@ -197,6 +200,7 @@ class _Recipe:
     random: np.random.RandomState
     n_threads: int
     row_scale: Array | None
+    stays: Array | None
 
     def learn(self, *, smooth: bool) -> LikeliestGroups:
         """Learn directions step by step, all with one kind of kernel."""
@@ -294,11 +298,13 @@ class _Recipe:
         return some, None if self.row_scale is None else self.row_scale[self.some]
 
     def _likeliest(self, groups: list[Group], start: Array) -> Array:
-        return likeliest([group.K for group in groups], self.Y[self.some], start)
+        n_repeats = repeats(rows_of(self.stays, self.some))
+        return likeliest([group.K for group in groups], self.Y[self.some], start, n_repeats)
 
     def _fit(self, candidate: LikeliestGroups) -> Fit:
+        of_rows = self.row_scale, repeats(self.stays)
         return fit_of(
-            candidate.groups, candidate.theta, self.Y, self.some, self.n_threads, self.row_scale
+            candidate.groups, candidate.theta, self.Y, self.some, self.n_threads, *of_rows
         )
 
     def _searched(

@@ -40,12 +40,14 @@ class Fit:
     """Lower Cholesky factor of the fit's matrix, in the scale of rows."""
 
 
-def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
+def likeliest(kernels: list[Array], Y: Array, start: Array, n_repeats: float = 0.0) -> Array:
     r"""Return `theta` of largest likelihood of :math:`\sigma^2 (\sum_g e^{\theta_g} K_g + I)`.
 
-    The scale :math:`\sigma^2` of each target has a closed form.
+    The scale :math:`\sigma^2` of each target has a closed form. `n_repeats` rows equal others in
+    all but their noise.
     """
     n, n_targets = Y.shape
+    n_all = n + n_repeats
     # Of the inverse, LAPACK fills one triangle alone; what is beside the diagonal counts twice.
     triangles = [_twice_above(K) for K in kernels]
 
@@ -57,7 +59,7 @@ def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
         log_det = 2.0 * float(np.log(np.diag(L)).sum())
         alpha = lapack.dpotrs(L, Y, lower=1)[0]
         inverse = lapack.dpotri(L, lower=1, overwrite_c=1)[0]
-        noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / n, np.finfo(np.float64).tiny)
+        noise = np.maximum(np.einsum("ij,ij->j", Y, alpha) / n_all, np.finfo(np.float64).tiny)
         gradient = np.empty(len(theta))
         scaled = alpha / np.sqrt(noise)
         for g, (t, K, triangle) in enumerate(zip(theta, kernels, triangles, strict=True)):
@@ -65,7 +67,7 @@ def likeliest(kernels: list[Array], Y: Array, start: Array) -> Array:
             # The transpose has the layout of the triangle.
             trace = float(np.vdot(inverse.T, triangle))
             gradient[g] = -0.5 * np.exp(t) * (data - n_targets * trace)
-        value = 0.5 * n * float(np.log(noise).sum()) + 0.5 * n_targets * log_det
+        value = 0.5 * n_all * float(np.log(noise).sum()) + 0.5 * n_targets * log_det
         scale = _STEEPNESS / (n * n_targets)
         return scale * value, scale * gradient
 
@@ -119,6 +121,7 @@ def fit_of(
     some: Indices,
     n_threads: int,
     row_scale: Array | None = None,
+    n_repeats: float = 0.0,
 ) -> Fit:
     """Return the fit of all rows under these logarithms of signal over noise.
 
@@ -135,7 +138,7 @@ def fit_of(
             # More noise makes any kernel matrix definite.
             theta = theta - 1.0
     alpha = lapack.dpotrs(L, Y, lower=1)[0]
-    noise = np.einsum("ij,ij->j", Y, alpha) / len(Y)
+    noise = np.einsum("ij,ij->j", Y, alpha) / (len(Y) + n_repeats)
     return Fit(theta, noise, scaled(row_scale, alpha), L)
 
 

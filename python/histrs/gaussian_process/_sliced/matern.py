@@ -14,6 +14,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._memory import most_stored_rows
+from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_data
 from histrs.gaussian_process._classification import CentredClassTargets
@@ -102,6 +103,7 @@ class MaternGPClassifier(ClassifierMixin, CentredClassTargets, BaseDenseGP):
         max_iter: int = 1000,
         variance: VarianceName = "auto",
         calibration: Literal["leave-one-out"] | None = "leave-one-out",
+        class_weight: ClassWeight = None,
         random_state: Any = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -122,6 +124,7 @@ class MaternGPClassifier(ClassifierMixin, CentredClassTargets, BaseDenseGP):
         self.max_iter = max_iter
         self.variance = variance
         self.calibration = calibration
+        self.class_weight = class_weight
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseDenseGP._parameter_constraints,
@@ -131,6 +134,7 @@ class MaternGPClassifier(ClassifierMixin, CentredClassTargets, BaseDenseGP):
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "variance": [StrOptions(set(VARIANCES))],
         "calibration": [StrOptions({"leave-one-out"}), None],
+        "class_weight": [dict, None],
     }
 
     @property

@@ -10,13 +10,15 @@ from sklearn.base import _fit_context
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._docs import documented
-from histrs._row_weights import check_weights
+from histrs._repeats import distinct_rows
+from histrs._row_weights import check_weights, weighs_nothing
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
 from histrs.gaussian_process._docs import REGRESSION_FIT
+from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
-from histrs.gaussian_process._row_weights import roots
+from histrs.gaussian_process._row_weights import roots, rows_of, telling
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.docs import SLICED_FIT
 from histrs.gaussian_process._sliced.fitting import (
@@ -28,7 +30,7 @@ from histrs.gaussian_process._sliced.fitting import (
 from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metric
 from histrs.gaussian_process._sliced.metrics import are_collinear, first_metric
 from histrs.gaussian_process._sliced.missing_targets import SlicedMissingTargets
-from histrs.gaussian_process._sliced.rows import distinct_rows, drawn_rows, learned_rows
+from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._state import copied, replaced_whole
 from histrs.gaussian_process._target_patterns import (
@@ -86,18 +88,19 @@ class SlicedRegressionLearning(SlicedMissingTargets):
             self._fit_patterns(given, patterns)
             return
         self._forget_patterns()
+        Y = y.reshape(len(y), -1)
+        distinct = distinct_rows(numbers, Y, all_weights)
+        Y, y, numbers = distinct.rows(Y, y, numbers)
+        all_weights, n_rows = distinct.weights, len(Y)
         columns = Columns(numbers, self._table.sources)
-        A, Y = columns.apply(numbers), y.reshape(len(y), -1)
-        kept, groups = distinct_rows(A, Y, all_weights)
-        self._learned_rows = learned_rows(given.n_given, given.with_weight, groups)
-        weights_of_rows = None if all_weights is None else all_weights[kept]
+        A = columns.apply(numbers)
         random = self._random()
-        rows = drawn_rows(kept, LEARNING_ROWS, random)
+        rows = drawn_rows(np.arange(n_rows), LEARNING_ROWS, random)
         n_sets = self._n_steps() + 1
-        smoothness = self._smoothness_of(len(kept))
+        smoothness = self._smoothness_of(n_rows)
         # As the inner model will: targets of one value, but for rounding, are 0.
         as_inner = IntersectionGPRegressor()
-        some = None if all_weights is None else all_weights[rows]
+        some, stays = rows_of(all_weights, rows), rows_of(distinct.stays, rows)
         spread = as_inner._standardised(Y[rows], some)
         # Those of one value say nothing of the kernel.
         varied = np.any(spread != 0.0, axis=0)
@@ -105,20 +108,21 @@ class SlicedRegressionLearning(SlicedMissingTargets):
             A[rows],
             spread[:, varied] if np.any(varied) else spread[:, :1],
             metrics=self._first_metrics(A[rows], columns.spreads),
-            n_directions=self._n_directions(len(kept), n_sets),
+            n_directions=self._n_directions(n_rows, n_sets),
             n_steps=self._n_steps(),
             n_interactions=self.n_interactions,
             smoothness=smoothness,
             n_searched=SEARCHED_ROWS,
             random=random,
             n_threads=self._threads(),
-            row_scale=roots(as_inner.sample_weight_fit_),
+            row_scale=roots(telling(some, stays)),
+            stays=stays,
         )
         weights, smooth = learned.weights_and_kinds()
         inside = None if smooth.any() else weights
-        T = self._keep_projection(columns, learned, numbers[kept], inside)
+        T = self._keep_projection(columns, learned, numbers, inside)
         # Few rows do not tell the noise of many.
-        optimizer = None if len(kept) <= SEARCHED_ROWS else "l-bfgs-b"
+        optimizer = None if n_rows <= SEARCHED_ROWS else "l-bfgs-b"
         scales = {"optimizer": optimizer, **_scales(learned.fit.noise, varied)}
         inner: ProjectedGPRegressor | IntersectionGPRegressor
         if smooth.any():
@@ -140,8 +144,12 @@ class SlicedRegressionLearning(SlicedMissingTargets):
                 **scales,
                 **self._inner_parameters(),
             )
-        inner = self._with_scales(inner, T, y[kept], random, most, weights_of_rows)
-        self._inner = inner.fit(T, y[kept], weights_of_rows)
+        inner = self._with_scales(inner, T, y, random, most, all_weights)
+        inner._noise_was_learned = True
+        self._inner = inner.fit(T, y, all_weights)
+        rows_given = GivenRows.of(distinct.groups, given.weights)
+        rows_given = rows_given.of_all(given.n_given, given.with_weight)
+        inner._given = rows_given.through(inner._given)
         self.noise_, self.smoothness_ = self._inner.noise_, learned.smoothness
         self._keep_iterations()
 
@@ -170,6 +178,8 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         ValueError
             As `fit`, or if there are other columns or another number of targets than before.
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         if not self.__sklearn_is_fitted__():
             self.fit(X, y, sample_weight)
             return self
@@ -179,14 +189,15 @@ class SlicedRegressionLearning(SlicedMissingTargets):
             if draft._has_patterns():
                 draft._add_further(given)
                 return self
-            inner = draft._inner_now(tuple(draft._inner_parameters()))
+            inner = draft._inner
             inner._check_shape_as_before(given.Y)
             if len(patterns_of(given.Y.reshape(len(given.Y), -1))) > 1:
-                draft._add_to_patterns(given, *inner.Y_fit_.shape)
+                n_rows = int(np.sum(inner._given.learned >= 0))
+                draft._add_to_patterns(given, n_rows, inner.Y_fit_.shape[1])
                 return self
             T = draft._projection.apply(given.checked, draft._threads())
-            draft._note_further(len(inner.Y_fit_), len(T), given.n_given, given.with_weight)
-            draft._inner = inner.partial_fit(T, given.Y, given.weights)
+            of_rows = given.weights, given.n_given, given.with_weight
+            draft._inner = draft._inner_with(T, given.Y, *of_rows)
             draft._keep_iterations()
         return self
 
@@ -224,10 +235,8 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         check_is_fitted(self)
         with replaced_whole(self) as draft:
             draft._refuse_patterns()
-            inner = draft._without(indices)
-            if inner is not None:
-                draft._inner = inner
-                draft._keep_iterations()
+            draft._inner = draft._without(indices)
+            draft._keep_iterations()
         return self
 
     @in_precision_of_rows
@@ -254,10 +263,8 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         # A fit in another thread replaces the state whole.
         fitted = copied(self)
         inner = fitted._inner_now(tuple(fitted._inner_parameters()))
-        mean, std = inner.predict_leave_one_out()
-        learned = fitted._learned_rows
-        unknown = (learned < 0).reshape(-1, *[1] * (mean.ndim - 1))
-        return np.where(unknown, np.nan, mean[learned]), np.where(unknown, np.nan, std[learned])
+        answers: tuple[Array, Array] = inner.predict_leave_one_out()
+        return answers
 
     def _first_metrics(self, A: Array, spreads: Array) -> list[Array]:
         """Return the metrics that are learned from."""
