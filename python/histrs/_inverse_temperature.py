@@ -20,21 +20,26 @@ _MOST_ROWS = 1e100
 _FAR = 1e200
 
 
-def as_rows(weights: Float64) -> Float64:
+def as_rows(weights: Float64, copies: Float64 | None = None) -> Float64:
     """Return weights in a unit in which their sum is the number of rows that they stand for.
 
     A weight of 3 stands for three rows, and one of less than 1 for one, however small it is: what
     is taken for granted before any row was seen does not depend on the unit of small weights.
+    `copies` are the weights without those of classes, which say nothing of the number of rows.
     """
+    copies = weights if copies is None else copies
     largest = float(weights.max())
     shares = weights / largest
-    n_rows = np.sum(np.maximum(np.minimum(weights, _MOST_ROWS), 1.0), where=weights > 0.0)
+    n_rows = np.sum(np.maximum(np.minimum(copies, _MOST_ROWS), 1.0), where=weights > 0.0)
     found: Float64 = shares * (n_rows / shares.sum())
     return found
 
 
 def likely_inverse_temperature(
-    distances: Float64, indices: NDArray[Any], weights: Float64
+    distances: Float64,
+    indices: NDArray[Any],
+    weights: Float64,
+    copies: Float64 | None = None,
 ) -> float:
     """Return the factor of distances to classes at which their softmax makes labels most likely.
 
@@ -46,7 +51,7 @@ def likely_inverse_temperature(
     indices = (np.cumsum(present) - 1)[indices]
     if distances.shape[1] < 2 or not weights.any():
         return 1.0
-    weights = as_rows(weights)
+    weights = as_rows(weights, copies)
     own = distances[np.arange(len(distances)), indices]
     # In units of the largest, of which sums and quotients neither overflow nor vanish.
     largest = float(np.max(own))

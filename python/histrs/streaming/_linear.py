@@ -16,6 +16,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._row_blocks import in_row_blocks
+from histrs._row_weights import weighs_nothing
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs._warnings import warn
 from histrs.kernel_approximation import ExpChi2Sampler
@@ -212,6 +213,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         AttributeError
             If a parameter needs the rows again.
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         with unchanged_on_error(self):
             first = self._sees_first()
             X, y = validate_data(

@@ -146,16 +146,17 @@ class RidgePath:
     def left_out(self, chunks: Iterable[Chunk], alpha: float) -> LeftOut:
         """Return the scores of rows by models of all others; none of weight 0."""
         inverse = 1.0 / (self.values + alpha)
-        found: list[tuple[Array, Array, Array]] = []
+        found: list[tuple[Array, ...]] = []
         for rows, targets, weights in self._projected_blocks(chunks):
             leverage = 1 / self.n + rows**2 @ inverse
             if weights is not None:
                 leverage *= weights.unit
             residual = targets - rows @ (self.projected * inverse[:, None])
             kept = np.maximum(1 - leverage, np.finfo(np.float64).eps)
-            total = np.ones(len(rows)) if weights is None else weights.total
+            ones = np.ones(len(rows))
+            counts = (ones, ones) if weights is None else (weights.total, weights.copies)
             targets = targets + self.y_mean
-            found.append((targets - residual / kept[:, None], targets, total))
+            found.append((targets - residual / kept[:, None], targets, *counts))
         if not found:
             raise ValueError("a further pass over the rows, for probabilities, found none.")
         return LeftOut(*(np.concatenate(parts) for parts in zip(*found, strict=True)))

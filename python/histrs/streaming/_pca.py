@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._row_blocks import in_row_blocks
+from histrs._row_weights import weighs_nothing
 from histrs._scale import check_computed, may_overflow
 from histrs._sparse import is_sparse
 from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
@@ -218,6 +219,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         ValueError
             If `n_components` is larger than the number of features, or `X` is not as above.
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         first = not self.__sklearn_is_fitted__()
         with unchanged_on_error(self):
             X = validate_data(self, X, reset=first, ensure_all_finite=False, **ROW_CHECKS)

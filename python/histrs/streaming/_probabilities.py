@@ -16,11 +16,15 @@ TEMPERATURE_ROWS, SOFTMAX_ROWS = 2000, 5000
 
 
 class LeftOut(NamedTuple):
-    """Scores of rows by models of all others, their signed targets and their weights."""
+    """Scores of rows by models of all others, their signed targets and their weights.
+
+    `copies` is how many rows each stands for.
+    """
 
     scores: Array
     targets: Array
     weights: Array
+    copies: Array
 
     @property
     def indices(self) -> NDArray[np.intp]:
@@ -31,7 +35,9 @@ class LeftOut(NamedTuple):
     def labels(self) -> list[LeftOut]:
         """Return the same of each label alone."""
         columns = range(self.targets.shape[1])
-        return [LeftOut(self.scores[:, [k]], self.targets[:, [k]], self.weights) for k in columns]
+        return [
+            self._replace(scores=self.scores[:, [k]], targets=self.targets[:, [k]]) for k in columns
+        ]
 
 
 def inverse_temperature_of(left_out: LeftOut) -> float:
@@ -42,12 +48,15 @@ def inverse_temperature_of(left_out: LeftOut) -> float:
     scores = left_out.scores
     scores = np.hstack([np.zeros_like(scores), scores]) if scores.shape[1] == 1 else scores
     distances = scores.max(axis=1, keepdims=True) - scores
-    return likely_inverse_temperature(distances, left_out.indices, left_out.weights)
+    return likely_inverse_temperature(
+        distances, left_out.indices, left_out.weights, left_out.copies
+    )
 
 
 def softmax_of(left_out: LeftOut) -> Readout:
     """Return the map from scores to logits that is most likely right."""
-    return fit_calibration(left_out.scores, left_out.indices, weights=as_rows(left_out.weights))
+    weights = as_rows(left_out.weights, left_out.copies)
+    return fit_calibration(left_out.scores, left_out.indices, weights=weights)
 
 
 def logistic_of(left_out: LeftOut) -> Readout:

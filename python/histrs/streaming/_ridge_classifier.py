@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import available_if
 from histrs._calibration import logits_of_classes
 from histrs._docs import documented
 from histrs._labels import best_class, classes_of, labels_or_indicator
+from histrs._row_weights import weighs_nothing
 from histrs._validation import Matrix, unchanged_on_error, validate_data
 from histrs.streaming._class_targets import SignedTargets
 from histrs.streaming._dask import are_indicators, unique
@@ -220,6 +221,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         AttributeError
             If a parameter needs the rows again.
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         with unchanged_on_error(self):
             first = self._sees_first()
             X, y = validate_data(self, X, y, reset=first, **ROW_CHECKS)

@@ -36,7 +36,7 @@ from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_i
 from histrs.svm._distributed import DaskRows
 from histrs.svm._docs import MACHINES
 from histrs.svm._feature_rows import scores_of
-from histrs.svm._held_out import folds
+from histrs.svm._held_out import folds, given_folds
 from histrs.svm._path import held_out_path
 from histrs.svm._pegasos import pegasos
 from histrs.svm._rows import Rows
@@ -95,8 +95,9 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         `alpha`; of several as good the largest. They are solved from the largest to the smallest,
         each from what is known of the one before it, which saves about a third of the passes. The
         feature map is that of all rows. For `solver="bundle"`.
-    cv : int, default=5
-        Number of parts of the rows of which each is held out once, with `alphas`.
+    cv : int, cross-validation generator or iterable, default=5
+        With `alphas`: the number of parts of the rows of which each is held out once, or what says
+        which rows are learned from and which held out. A row that equals one held out is held out.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss :math:`l(z)` of a margin: :math:`\max(0, 1 - z)`, its square, or
         :math:`\log(1 + e^{-z})`, with which there is `predict_proba`.
@@ -115,7 +116,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
     intercept_scaling : float, default=1.0
         The scale `s`, up to 1e30: the larger, the less the intercept is penalised.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the losses of each class.
+        Factors of the losses of each class. "balanced" makes the sums of their weights alike.
     tol : float, default=1e-3
         Largest gap between objective and its lower bound, as a part of the objective.
     max_iter : int, default=1000
@@ -167,8 +168,9 @@ class BundleSVC(ClassifierMixin, BundleArguments):
     \lambda)` in the norm of :math:`K_{ZZ}`, on the simplex. Beyond the paper, the best point so far
     moves by a line search, and planes are taken near it, as in [2]_; that saves most of the passes.
 
-    Weights behave as repeated rows. With codebooks of single precision, tables are of single
-    precision, and sums are carried in double.
+    Weights behave as repeated rows: rows that are equal, of one class, are one of their weights
+    together, which the feature map is fitted to as well. With codebooks of single precision, tables
+    are of single precision, and sums are carried in double.
 
     References
     ----------
@@ -195,7 +197,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         "feature_map": [HasMethods(["fit", "transform"]), None],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "alphas": ["array-like", None],
-        "cv": [Interval(Integral, 2, None, closed="left")],
+        "cv": ["cv_object"],
         "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
         "input": [StrOptions({"rows", "features"})],
         "solver": [StrOptions({"bundle", "pegasos"})],
@@ -222,7 +224,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         *,
         alpha: float = 1e-4,
         alphas: ArrayLike | None = None,
-        cv: int = 5,
+        cv: Any = 5,
         loss: Literal["hinge", "squared_hinge", "logistic"] = "hinge",
         input: Literal["rows", "features"] = "rows",
         solver: Literal["bundle", "pegasos"] = "bundle",
@@ -279,7 +281,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
             The fitted estimator.
         """
         with unchanged_on_error(self):
-            X, y, weight = self._check_training(X, y, sample_weight)
+            X, y, weight, given = self._check_training(X, y, sample_weight)
             goes_on = self.warm_start and hasattr(self, "_warm")
             if not goes_on:
                 self._fit_map(X)
@@ -294,7 +296,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
             for name in ("alphas_", "cv_scores_", "_warm"):
                 self.__dict__.pop(name, None)
             if self.alphas is not None:
-                start = self._choose_alpha(rows, y, weight)
+                start = self._choose_alpha(rows, y, weight, given)
             solution = self._solve(rows, targets, self.alpha_, start)
             self.coef_ = rows.coef(solution.models)
             self.intercept_ = (
@@ -379,7 +381,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         labels = np.searchsorted(self.classes_, y).astype(np.int32)
         n_classes = len(self.classes_)
         positive = np.arange(1 if n_classes == 2 else 0, n_classes, dtype=np.int32)
-        of_classes = weights_of_classes(self.class_weight, y)
+        of_classes = weights_of_classes(self.class_weight, y, weight)
         unit = exponent_of(of_classes) - 1
         weights = weight / weight.sum() * np.ldexp(of_classes, -unit)
         n_threads = count_threads(self.n_jobs)
@@ -401,12 +403,19 @@ class BundleSVC(ClassifierMixin, BundleArguments):
             return solved_in_unit(steps, rows, targets, alpha, tol, self.max_iter)
 
     def _choose_alpha(
-        self, rows: Rows, y: NDArray[Any], weight: NDArray[np.float64]
+        self,
+        rows: Rows,
+        y: NDArray[Any],
+        weight: NDArray[np.float64],
+        given: tuple[NDArray[Any], NDArray[np.intp]],
     ) -> Solution | None:
         """Choose the strength by parts held out; return models of the first part to start from."""
         assert self.alphas is not None
-        indices = np.searchsorted(self.classes_, y)
-        parts = list(folds(indices, check_random_state(self.random_state), self.cv))
+        if isinstance(self.cv, Integral):
+            indices = np.searchsorted(self.classes_, y)
+            parts = list(folds(indices, check_random_state(self.random_state), int(self.cv)))
+        else:
+            parts = list(given_folds(self.cv, *given))
         path = held_out_path(
             rows,
             y,

@@ -15,6 +15,7 @@ from histrs._dask import in_memory, is_dask
 from histrs._distributed.rows import stand_in_to_fit
 from histrs._estimator import BaseEstimator
 from histrs._labels import check_labels, classes_of
+from histrs._repeats import distinct_rows
 from histrs._scale import check_squares, exponent_of
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -49,7 +50,8 @@ class BundleArguments(BaseEstimator):
 
     def _check_training(
         self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, NDArray[Any], NDArray[np.float64]]:
+    ) -> tuple[Any, NDArray[Any], NDArray[np.float64], tuple[NDArray[Any], NDArray[np.intp]]]:
+        """Return distinct rows, their labels and weights, and labels and places of those given."""
         self._check_parameters()
         given, distributed = X, is_dask(X)
         if distributed:
@@ -62,6 +64,7 @@ class BundleArguments(BaseEstimator):
         if not distributed:
             X = self._check_entries(X, self.feature_map)
         check_labels(y)
+        labels = y
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         used = weight > 0.0
         if not used.any():
@@ -70,15 +73,25 @@ class BundleArguments(BaseEstimator):
             X, y, weight = DaskRows(given, np.flatnonzero(used)), y[used], weight[used]
         elif not used.all():
             X, y, weight = X[used], y[used], weight[used]
-        # Only their proportions count: in units of the largest no sum overflows.
-        weight = np.ldexp(weight, -exponent_of(weight))
         self.classes_ = classes_of(y)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y holds one class, {self.classes_.tolist()[0]!r}: the number of classes has to "
                 "be greater than one."
             )
-        return X, y, weight
+        # Which of the rows that are kept each of the given ones is.
+        place = np.full(len(used), -1, dtype=np.intp)
+        place[used] = np.arange(len(y))
+        if not distributed:
+            alike = np.ptp(weight) == 0.0
+            codes = np.searchsorted(self.classes_, y)
+            distinct = distinct_rows(X, codes, None if alike else weight)
+            X, y = distinct.rows(X, y)
+            place[used] = distinct.groups
+            weight = np.ones(len(y)) if distinct.weights is None else distinct.weights
+        # Only their proportions count: in units of the largest no sum overflows.
+        weight = np.ldexp(weight, -exponent_of(weight))
+        return X, y, weight, (labels, place)
 
     def _check_parameters(self) -> None:
         if self.solver == "pegasos" and (self.alphas is not None or self.warm_start):

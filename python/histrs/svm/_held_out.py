@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.model_selection import check_cv
 
 N_FOLDS = 5
 
@@ -31,3 +33,18 @@ def folds(
         held_out = np.flatnonzero(fold == k)
         if len(held_out):
             yield np.flatnonzero(fold != k), held_out
+
+
+def given_folds(
+    cv: Any, labels: NDArray[Any], place: NDArray[np.intp]
+) -> Iterator[tuple[Indices, Indices]]:
+    """Yield the folds that a user asks for, of rows of which equal ones are kept as one.
+
+    `place` is which kept row each of the given ones is, -1 for none. What equals a row held out is
+    not learned from.
+    """
+    for learned, others in check_cv(cv, labels, classifier=True).split(labels, labels):
+        held_out = np.setdiff1d(place[others], [-1])
+        rest = np.setdiff1d(place[learned], [-1, *held_out])
+        if len(held_out) and len(rest):
+            yield rest, held_out

@@ -30,6 +30,8 @@ from histrs._labels import (
     times_class_weights,
     weights_of_classes,
 )
+from histrs._repeats import distinct_rows
+from histrs._row_weights import weighs_nothing
 from histrs._scale import may_overflow
 from histrs._validation import (
     HISTOGRAM_CHECKS,
@@ -109,7 +111,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         equation 8 is illegible; this form has both of its stated end points: linear for the
         largest `t`, the intersection for 0.)
     class_weight : dict, "balanced" or None, default=None
-        Weights of the losses of each class.
+        Weights of the losses of each class. "balanced" makes the sums of their weights alike.
     average : bool, default=True
         Use the mean of the weights after each pass, of `fit` after the drop of the step.
     early_stopping : bool, default=False
@@ -225,7 +227,8 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the losses; rows of weight 0 are left out.
+            Weights of the losses; rows of weight 0 are left out. A row of weight 2 makes one step
+            of twice the length, and two equal rows make two steps at different times.
 
         Returns
         -------
@@ -278,6 +281,8 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         self : object
             The estimator.
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         with unchanged_on_error(self):
             if self.class_weight == "balanced":
                 raise ValueError(
@@ -371,7 +376,12 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         indices = np.searchsorted(self.classes_, y)
         model = clone(self).set_params(probability=False, verbose=0)
         scores, held_out = [], []
-        for learned, others in folds(indices, random):
+        # Equal rows together: they would tell one another.
+        alike = distinct_rows(X, indices, None).groups
+        _, first, groups = np.unique(alike, return_index=True, return_inverse=True)
+        for _, held in folds(indices[first], random):
+            is_held = np.isin(groups, held)
+            learned, others = np.flatnonzero(~is_held), np.flatnonzero(is_held)
             model.fit(X[learned], y[learned], sample_weight=weight[learned])
             found = model.decision_function(X[others]).astype(np.float64)
             scores.append(logits_of_classes(found.reshape(-1, self._n_problems())))
@@ -381,9 +391,10 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
                 "probability = True needs two rows of a class or more, of which one is held out."
             )
         logits, rows = np.concatenate(scores), np.concatenate(held_out)
-        total = times_class_weights(weight, weights_of_classes(self.class_weight, y))
+        of_classes = weights_of_classes(self.class_weight, y, weight)
+        total = times_class_weights(weight, of_classes)
         distances = logits.max(axis=1, keepdims=True) - logits
-        return likely_inverse_temperature(distances, indices[rows], total[rows])
+        return likely_inverse_temperature(distances, indices[rows], total[rows], weight[rows])
 
     def sparsify(self) -> Self:
         """Keep `coef_` as a CSR matrix.
@@ -445,7 +456,8 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             )
 
     def _weights(self, weight: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
-        weight = times_class_weights(weight, weights_of_classes(self.class_weight, y))
+        of_classes = weights_of_classes(self.class_weight, y, weight)
+        weight = times_class_weights(weight, of_classes)
         return np.tile(weight, (self._n_problems(), 1))
 
     def __sklearn_tags__(self) -> Tags:
