@@ -259,7 +259,7 @@ class HistogramCompressor(LearnedPrototypes):
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
-            given = self._row_weights(y, sample_weight)
+            given = self._row_weights(X, y, sample_weight)
             X, y = given.rows(X, y)
             self.classes_, labels = encode(y)
             with naming_rows(given.kept):

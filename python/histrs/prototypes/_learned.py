@@ -13,8 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._labels import checked_labels
+from histrs._repeats import distinct_rows
 from histrs._row_weights import ClassWeight, RowWeights, check_weights, times_class_weights
-from histrs._validation import Matrix
+from histrs._validation import Matrix, canonical
 from histrs.prototypes._base import Indices, PrototypeClassifier, Training
 from histrs.prototypes._random_mutation import hill_climb
 from histrs.prototypes._sample import class_sample
@@ -56,11 +57,18 @@ class LearnedPrototypes(PrototypeClassifier):
     class_weight: ClassWeight
     gamma_: float
 
-    def _row_weights(self, y: ArrayLike, sample_weight: ArrayLike | None) -> RowWeights:
-        """Return which samples have a weight, and the products with those of their classes."""
+    def _row_weights(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> RowWeights:
+        """Return which samples have a weight, one of equal ones, with that of their classes."""
         labels = checked_labels(y)
         given = check_weights(sample_weight, labels)
-        return times_class_weights(given, self.class_weight, *given.rows(labels))
+        given = times_class_weights(given, self.class_weight, *given.rows(labels))
+        X, labels = given.rows(X, labels)
+        codes = np.unique(labels, return_inverse=True)[1]
+        distinct = distinct_rows(canonical(X), codes, given.weights, given.copies)
+        if distinct.kept is None:
+            return given
+        kept = distinct.kept if given.kept is None else given.kept[distinct.kept]
+        return RowWeights(kept, distinct.weights)
 
     def _class_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         r"""Return :math:`\log \sum_{j: y_j = c} e^{-\gamma^2 D_{ij}}`."""

@@ -20,6 +20,7 @@ from histrs._estimator import BaseEstimator
 from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import check_labels, encode
 from histrs._progress import StepProgress
+from histrs._row_weights import weighs_nothing
 from histrs._scale import may_overflow
 from histrs._validation import NameOptions, naming_rows, unchanged_on_error, validate_data
 from histrs.metrics._registry import MEANS
@@ -192,6 +193,8 @@ class MDM(ClassifierMixin, TransformerMixin, BaseEstimator):
         self : object
             The fitted estimator.
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         with unchanged_on_error(self):
             first = not hasattr(self, "means_")
             stack, labels = self._checked(X, y, reset=first)

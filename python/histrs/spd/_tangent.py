@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._progress import StepProgress
+from histrs._row_weights import weighs_nothing
 from histrs._validation import NameOptions, check_array, unchanged_on_error, validate_data
 from histrs.metrics._registry import MEANS
 from histrs.spd._docs import MATRICES
@@ -156,6 +157,8 @@ class TangentSpace(TransformerMixin, BaseEstimator):
         self : object
             The fitted estimator.
         """
+        if weighs_nothing(sample_weight, X):
+            return self
         with unchanged_on_error(self):
             self._learn(X, sample_weight, reset=not hasattr(self, "reference_"))
         return self
