@@ -389,9 +389,10 @@ lead to their pages in this manual.
 """
 
 NOTES = """
-* `sample_weight`: a row of weight 0 is as if it were not there. Moments and what is learned from
-  them take whole weights for repeated rows; neighbours count rows, and weigh their votes; of the
-  rules that choose prototypes the hill climb counts weights, and all learn probabilities with them.
+* `sample_weight`: a row of weight 0 is as if it were not there, and a whole weight is so many equal
+  rows. Not so where rows are counted: neighbours count rows, and weigh their votes; of the rules
+  that choose prototypes the hill climb counts weights, and all learn probabilities with them;
+  `IntersectionSVC` makes one step for a row, as long as its weight says.
 * `class_weight`: rules that go on until every sample is classified right have none, and a random
   subset nothing that it could change.
 * `warm_start`: "yes" says that there is the parameter, and that a second fit to the same data gives

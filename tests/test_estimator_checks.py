@@ -98,7 +98,7 @@ POINT_ESTIMATORS = [
     FisherVector(2, random_state=0),
     BundleSVC(alpha=0.01),
     BundleSVC(alpha=0.01, loss="logistic"),
-    BundleSVC(ProductQuantizer(1, 8, random_state=0), alpha=0.01),
+    BundleSVC(ProductQuantizer(1, 4, random_state=0), alpha=0.01),
     CodeNeighbors(ProductQuantizer(1, 3, random_state=0), 1),
     CondensedNN(metric="euclidean", random_state=0),
     FastCondensedNN(metric="euclidean"),
@@ -149,33 +149,10 @@ COVARIANCE_ESTIMATORS = [
 ]
 
 
-GAUSSIAN_PROCESSES = (
-    IntersectionGPClassifier,
-    IntersectionGPRegressor,
-    MinMaxGPClassifier,
-    MinMaxGPRegressor,
-    SlicedGPClassifier,
-    SlicedGPRegressor,
-    SPDGPClassifier,
-    SPDGPRegressor,
-)
-
-
 def expected_failed_checks(estimator):
     negative = "fits negative data, although the tags ask for positive data only"
-    if isinstance(estimator, GAUSSIAN_PROCESSES):
-        one_row = (
-            "a weight divides the noise variance of a row, which is not learned as if the row had "
-            "been measured so often with one result; test_row_weights.py tests what is meant"
-        )
-        expected = {
-            "check_sample_weight_equivalence_on_dense_data": one_row,
-            "check_sample_weight_equivalence_on_sparse_data": one_row,
-        }
-        if not isinstance(estimator, (IntersectionGPClassifier, MinMaxGPClassifier)):
-            return expected
+    if isinstance(estimator, (IntersectionGPClassifier, MinMaxGPClassifier)):
         return {
-            **expected,
             "check_class_weight_classifiers": negative,
             "check_decision_proba_consistency": (
                 "fits blobs around the origin, although the tags ask for positive data only; "
@@ -195,17 +172,9 @@ def expected_failed_checks(estimator):
             "check_class_weight_classifiers": negative,
         }
     if isinstance(estimator, BundleSVC):
-        to_tolerance = (
-            "models are learned to a certified gap, not to rounding, and a feature map sees rows "
-            "without weights; test_bundle.py compares the objectives"
-        )
-        expected = {
-            "check_sample_weight_equivalence_on_dense_data": to_tolerance,
-            "check_sample_weight_equivalence_on_sparse_data": to_tolerance,
-        }
         if isinstance(estimator.feature_map, SparseAdditiveMap):
-            expected["check_class_weight_classifiers"] = negative
-        return expected
+            return {"check_class_weight_classifiers": negative}
+        return {}
     if isinstance(estimator, SelectedPrototypes):
         repeats = (
             "of a repeated row the copies that are no prototypes count, of a weighted one none, "
@@ -248,20 +217,12 @@ def expected_failed_checks(estimator):
             "check_sample_weight_equivalence_on_sparse_data": no_variance,
         }
     if isinstance(estimator, (CovarianceCompressor, HistogramCompressor)):
-        repeats = (
-            "the number of prototypes is a share of the rows, of which repetitions are more, and "
-            "starts and folds are drawn among them; test_prototype_weights.py compares objectives"
-        )
-        of_weights = {
-            "check_sample_weight_equivalence_on_dense_data": repeats,
-            "check_sample_weight_equivalence_on_sparse_data": repeats,
-        }
         own_places = (
             "expects the heavy class nearly everywhere, but the light one keeps its prototypes, "
             "which no heavy sample has a reason to move, where its samples are"
         )
         if isinstance(estimator, CovarianceCompressor):
-            return {**of_weights, "check_class_weight_classifiers": own_places}
+            return {"check_class_weight_classifiers": own_places}
         empty = "fits rows of zeros, of which there is no transport: they are refused by name"
         ratio = (
             "three blobs, two features: a histogram of two bins keeps their ratio alone, which "
@@ -282,7 +243,6 @@ def expected_failed_checks(estimator):
             "check_classifiers_train(readonly_memmap=True,X_dtype=float32)": ratio,
             "check_decision_proba_consistency": negative,
             "check_class_weight_classifiers": negative,
-            **of_weights,
             **dict.fromkeys(of_empty, empty),
         }
     return {}
