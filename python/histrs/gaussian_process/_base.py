@@ -15,17 +15,20 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._dask import is_dask
+from histrs._row_weights import RowWeights
 from histrs._solvers.block_cg import Array
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
     canonical,
     count_threads,
+    naming_rows,
     to_core,
     validate_data,
     validate_fit,
 )
 from histrs.gaussian_process._distributed.arrays import (
+    check_entries,
     refuse_distributed,
     rows_to_fit,
     rows_to_predict,
@@ -72,10 +75,26 @@ class BaseIntersectionGP(LearnedKernel):
         if is_dask(X):
             return rows_to_fit(self, X, y, reset=reset, **checks)
         X, y = validate_fit(self, X, y, reset=reset, **checks)
-        X = canonical(X)
-        # Before equal rows are one, so that what is named is where it is in the argument.
+        return canonical(X), y
+
+    def _rows_with_weight(
+        self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
+    ) -> tuple[Any, ...]:
+        kept = super()._rows_with_weight(given, rows, checked, **checks)
+        # The core would name them by their place among distinct ones with a weight.
+        if given.kept is not None:
+            with naming_rows(given.kept):
+                self._check_histograms(kept[0])
+        elif not is_dask(kept[0]):
+            self._check_histograms(kept[0])
+        return kept
+
+    def _check_histograms(self, X: Matrix) -> None:
+        """Refuse entries that are no histograms'."""
+        if is_dask(X):
+            check_entries(X)
+            return
         _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
-        return X, y
 
     def _check_test(self, X: ArrayLike | Matrix) -> Matrix:
         check_is_fitted(self)

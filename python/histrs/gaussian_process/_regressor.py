@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from histrs import _histrs
-from histrs._dask import is_dask
 from histrs._docs import documented
 from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, count_threads, to_core
+from histrs._validation import Matrix
 from histrs.gaussian_process._base import BaseIntersectionGP
-from histrs.gaussian_process._distributed.arrays import check_entries
 from histrs.gaussian_process._docs import GAUSSIAN_PROCESS, INTERSECTION_GP, REGRESSION_GP
 from histrs.gaussian_process._regression import RealTargets
 
@@ -191,10 +188,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     _predicted = "mean"
 
     def _check_entries(self, X: Matrix) -> None:
-        if is_dask(X):
-            check_entries(X)
-            return
-        _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
+        self._check_histograms(X)
 
     @property
     def std_error_(self) -> float:

@@ -249,8 +249,6 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         with unchanged_on_error(self):
             space = self._space()
             data, y = space.check(self, X, y=y)
-            # Before samples are left out, so that what is named is where it is in the argument.
-            check_definite(stacked(np.asarray(data)), self.n_jobs)
             given = self._row_weights(data, y, sample_weight)
             data, y = given.rows(data, y)
             self.classes_, labels = encode(y)
@@ -264,6 +262,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         random = check_random_state(self.random_state)
         labels = training.labels
         stack = stacked(np.asarray(training.X))
+        check_definite(stack, self.n_jobs)
         # In the basis in which the mean is the identity.
         X = stack.astype(np.float64)
         weights, unit = in_units_of_mean(training.weights)

@@ -26,6 +26,7 @@ from histrs._validation import (
     Matrix,
     check_random_state,
     count_threads,
+    naming_rows,
     unchanged_on_error,
     validate_data,
     validate_fit,
@@ -258,11 +259,11 @@ class HistogramCompressor(LearnedPrototypes):
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
-            # Before samples are left out, so that what is named is where it is in the argument.
-            X = normalized(X, self.n_jobs)
             given = self._row_weights(X, y, sample_weight)
             X, y = given.rows(X, y)
             self.classes_, labels = encode(y)
+            with naming_rows(given.kept):
+                X = normalized(X, self.n_jobs)
             M = ground_distance(self.M, X.shape[1])
             self.M_ = without_infinity(M, times=len(M))
             self.reg_ = default_reg(M) if self.reg == "scale" else float(self.reg)
