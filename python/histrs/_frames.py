@@ -15,6 +15,8 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._sparse import is_sparse
+
 Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["numbers", "dates", "durations", "categories", "nothing"]
 """What a column holds: "nothing" where every value is missing."""
@@ -109,6 +111,9 @@ def dtypes_of(X: Any) -> list[Any] | None:
 
 
 def _read(X: Any) -> Any:
+    # Narwhals asks one library after the other, which takes longer than a small prediction.
+    if isinstance(X, np.ndarray | list | tuple) or is_sparse(X):
+        return None
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
