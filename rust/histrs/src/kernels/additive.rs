@@ -93,7 +93,7 @@ impl AdditiveKernel {
         x: &HistogramMatrix<'a, T>,
         y: Option<&HistogramMatrix<'a, T>>,
     ) -> Result<Array2<T>> {
-        with_kernel!(self, |kernel| pairwise(exec, kernel, x, y, None))
+        with_kernel!(self, |kernel| pairwise(exec, kernel, x, y))
     }
 }
 

@@ -18,6 +18,12 @@ pub(crate) struct Chi2;
 #[derive(Clone, Copy)]
 struct Distance;
 
+/// The distance, to become `exp(-gamma distance)`.
+#[derive(Clone, Copy)]
+struct Exponential {
+    gamma: f64,
+}
+
 impl Term for Chi2 {
     #[inline(always)]
     fn of<T: Element, S: Simd>(
@@ -75,6 +81,24 @@ impl Term for Distance {
     }
 }
 
+impl Term for Exponential {
+    const KEEPS_UNMATCHED: bool = true;
+
+    #[inline(always)]
+    fn of<T: Element, S: Simd>(
+        simd: S,
+        x: Entry<T::Vector<S>>,
+        y: Entry<T::Vector<S>>,
+    ) -> T::Vector<S> {
+        Distance::of::<T, S>(simd, x, y)
+    }
+
+    #[inline(always)]
+    fn finish(self, sum: f64, _: usize, _: usize) -> f64 {
+        (-self.gamma * sum).exp()
+    }
+}
+
 /// `x - y` and `(x - y) / (x + y)`: divided first, so that no square overflows.
 #[inline(always)]
 fn difference_and_ratio<T: Element, S: Simd>(
@@ -118,7 +142,7 @@ pub fn chi2_distances<'a, T: Element>(
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
 ) -> Result<Array2<T>> {
-    pairwise(exec, Distance, x, y, None)
+    pairwise(exec, Distance, x, y)
 }
 
 /// The kernel `exp(-gamma distance)` (eq. 1).
@@ -136,5 +160,5 @@ pub fn exp_chi2_gram<'a, T: Element>(
         let expected = "it must be positive and finite";
         return Err(Error::Parameter { name: "gamma", value: gamma, expected });
     }
-    pairwise(exec, Distance, x, y, Some(&|sum, _, _| (-gamma * sum).exp()))
+    pairwise(exec, Exponential { gamma }, x, y)
 }

@@ -1,13 +1,51 @@
 //! Minima over maxima: the count Tanimoto kernel.
 
 use ndarray::Array2;
+use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::kernels::Intersection;
 use crate::matrix::{HistogramMatrix, check_columns};
-use crate::pairwise::{own_sums, pairwise};
+use crate::pairwise::{Entry, Term, own_sums, pairwise};
 use crate::simd::Element;
+
+/// `min(x, y)`, to become `S / (|x| + |y| - S)`, or 1 less that.
+#[derive(Clone, Copy)]
+struct Ratio<'a> {
+    x: &'a [f64],
+    y: &'a [f64],
+    distance: bool,
+}
+
+impl Term for Ratio<'_> {
+    const MINIMA: bool = true;
+
+    #[inline(always)]
+    fn of<T: Element, S: Simd>(
+        simd: S,
+        x: Entry<T::Vector<S>>,
+        y: Entry<T::Vector<S>>,
+    ) -> T::Vector<S> {
+        Intersection::of::<T, S>(simd, x, y)
+    }
+
+    #[inline(always)]
+    fn finish(self, sum: f64, row: usize, column: usize) -> f64 {
+        // The sum of maxima; in this order 0 is left where the rows are equal, and nothing overflows.
+        let only_x = self.x[row] - sum;
+        let maxima = only_x + self.y[column];
+        if maxima <= 0.0 {
+            return if self.distance { 0.0 } else { 1.0 };
+        }
+        if self.distance {
+            // Not 1 less the ratio, which would lose small distances in rounding.
+            ((only_x + (self.y[column] - sum)) / maxima).clamp(0.0, 1.0)
+        } else {
+            (sum / maxima).min(1.0)
+        }
+    }
+}
 
 /// The MinMax kernel `K[i, j] = sum_d min(x_i(d), y_j(d)) / sum_d max(x_i(d), y_j(d))`, 1 for two
 /// empty rows; `y = None` means `y = x` and computes each entry once.
@@ -69,20 +107,5 @@ fn of_pairs<'a, T: Element>(
         }
     }
     let of_y = of_y.as_deref().unwrap_or(&of_x);
-    // `S / (|x| + |y| - S)`, or 1 less that.
-    let ratio = |sum: f64, row: usize, column: usize| {
-        // The sum of maxima; in this order 0 is left where the rows are equal, and nothing overflows.
-        let only_x = of_x[row] - sum;
-        let maxima = only_x + of_y[column];
-        if maxima <= 0.0 {
-            return if distance { 0.0 } else { 1.0 };
-        }
-        if distance {
-            // Not 1 less the ratio, which would lose small distances in rounding.
-            ((only_x + (of_y[column] - sum)) / maxima).clamp(0.0, 1.0)
-        } else {
-            (sum / maxima).min(1.0)
-        }
-    };
-    pairwise(exec, Intersection, x, y, Some(&ratio))
+    pairwise(exec, Ratio { x: &of_x, y: of_y, distance }, x, y)
 }

@@ -58,5 +58,5 @@ pub fn cubic_spline_gram<'a, T: Element>(
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
 ) -> Result<Array2<T>> {
-    pairwise(exec, CubicSpline, x, y, None)
+    pairwise(exec, CubicSpline, x, y)
 }

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
-use crate::pairwise::{BLOCK, Finish, finished, mirror};
+use crate::pairwise::{BLOCK, Term, mirror};
 use crate::simd::{AlignedVec, COUNT_TILE as TILE, Count, CountLine, Element, Minima};
 
 /// With fewer rows on either side, looking for counts takes longer than it saves.
@@ -57,17 +57,17 @@ impl Format {
 }
 
 /// The matrix of all pairs for a term that is the minimum, of entries that have the format.
-pub(super) fn matrix<'a, T: Element>(
+pub(super) fn matrix<'a, T: Element, K: Term>(
     exec: &Executor,
+    term: K,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
     format: Format,
-    finish: Finish<'_>,
 ) -> Result<Array2<T>> {
     if format.fits_bytes {
-        of_counts::<T, u8>(exec, x, y, format.unit, finish)
+        of_counts::<T, K, u8>(exec, term, x, y, format.unit)
     } else {
-        of_counts::<T, i16>(exec, x, y, format.unit, finish)
+        of_counts::<T, K, i16>(exec, term, x, y, format.unit)
     }
 }
 
@@ -210,12 +210,12 @@ impl<E: Count> Packed<E> {
     }
 }
 
-fn of_counts<T: Element, E: Count>(
+fn of_counts<T: Element, K: Term, E: Count>(
     exec: &Executor,
+    term: K,
     x: &HistogramMatrix<'_, T>,
     y: Option<&HistogramMatrix<'_, T>>,
     unit: f64,
-    finish: Finish<'_>,
 ) -> Result<Array2<T>> {
     let left = Packed::<E>::new(exec, x, unit)?;
     let other = y.map(|y| Packed::<E>::new(exec, y, unit)).transpose()?;
@@ -245,7 +245,7 @@ fn of_counts<T: Element, E: Count>(
                 for (i, sums) in (i..n_rows).zip(sums.chunks_exact(stride)) {
                     let out = &mut rows[i * n_columns..][columns.clone()];
                     for ((j, out), &sum) in columns.clone().zip(out).zip(sums) {
-                        *out = T::from_f64(finished(finish, sum * unit, start + i, j));
+                        *out = T::from_f64(term.finish(sum * unit, start + i, j));
                     }
                 }
             }

@@ -3,7 +3,7 @@ use std::marker::PhantomData;
 use pulp::{Simd, WithSimd};
 
 use crate::pairwise::packed::{PackedRows, TILE};
-use crate::pairwise::{Entry, Finish, Term, finished};
+use crate::pairwise::{Entry, Term};
 use crate::simd::Element;
 
 /// Vectors added in the working precision before they are added up in double precision.
@@ -11,14 +11,13 @@ const CHUNK: usize = 64;
 
 /// The pairs of two packed blocks.
 pub(super) struct DenseTile<'a, T, K> {
-    pub(super) term: PhantomData<K>,
+    pub(super) term: K,
     pub(super) left: &'a PackedRows<T>,
     pub(super) right: &'a PackedRows<T>,
     pub(super) out: &'a mut [T],
     pub(super) stride: usize,
     /// The first row and column of the matrix.
     pub(super) origin: (usize, usize),
-    pub(super) finish: Finish<'a>,
 }
 
 /// The sums of the minima of rows with themselves, which read no logarithms.
@@ -53,7 +52,7 @@ impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { term: _, left, right, out, stride, origin, finish } = self;
+        let Self { term, left, right, out, stride, origin } = self;
         let width = left.width / T::lanes::<S>();
         let [a, log_a] = [left.values(), left.logs()].map(|x| T::vectors::<S>(x).0);
         let [b, log_b] = [right.values(), right.logs()].map(|x| T::vectors::<S>(x).0);
@@ -65,7 +64,7 @@ impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
                 for (i, sums) in (i..left.n_rows).zip(sums) {
                     for (j, sum) in (j..right.n_rows).zip(sums) {
                         out[i * stride + j] =
-                            T::from_f64(finished(finish, sum, origin.0 + i, origin.1 + j));
+                            T::from_f64(term.finish(sum, origin.0 + i, origin.1 + j));
                     }
                 }
             }

@@ -74,15 +74,11 @@ pub(crate) trait Term: Copy + Send + Sync {
     ) -> T::Vector<S> {
         T::add(simd, sum, Self::of::<T, S>(simd, x, y))
     }
-}
 
-/// What makes an entry of the matrix of a sum, its row and its column, where it is not the sum itself: a
-/// call an entry, and terms that differ in nothing else share their code.
-pub(crate) type Finish<'a> = Option<&'a (dyn Fn(f64, usize, usize) -> f64 + Sync)>;
-
-#[inline(always)]
-fn finished(finish: Finish<'_>, sum: f64, row: usize, column: usize) -> f64 {
-    finish.map_or(sum, |finish| finish(sum, row, column))
+    /// The entry of the matrix that follows from the sum of a row of `x` and one of `y`.
+    fn finish(self, sum: f64, _row: usize, _column: usize) -> f64 {
+        sum
+    }
 }
 
 /// The matrix of all pairs; `y = None` means `y = x` and computes each pair once.
@@ -93,10 +89,9 @@ fn finished(finish: Finish<'_>, sum: f64, row: usize, column: usize) -> f64 {
 /// [`Error::NotFinite`](crate::Error::NotFinite) at the first bad entry.
 pub(crate) fn pairwise<'a, T: Element, K: Term>(
     exec: &Executor,
-    _: K,
+    term: K,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
-    finish: Finish<'_>,
 ) -> Result<Array2<T>> {
     x.check(exec, "X")?;
     if let Some(y) = y {
@@ -104,31 +99,31 @@ pub(crate) fn pairwise<'a, T: Element, K: Term>(
         y.check(exec, "Y")?;
     }
     let Some(compact) = Compact::new(exec, x, y)? else {
-        return of_checked::<T, K>(exec, x, y, finish);
+        return of_checked(exec, term, x, y);
     };
     match (x, y) {
         (HistogramMatrix::Csr(x), None) => {
-            of_checked::<T, K>(exec, &HistogramMatrix::csr(compact.of_x(x)), None, finish)
+            of_checked(exec, term, &HistogramMatrix::csr(compact.of_x(x)), None)
         }
         (HistogramMatrix::Csr(x), Some(HistogramMatrix::Csr(y))) => {
             let y = HistogramMatrix::csr(compact.of_y(y));
-            of_checked::<T, K>(exec, &HistogramMatrix::csr(compact.of_x(x)), Some(&y), finish)
+            of_checked(exec, term, &HistogramMatrix::csr(compact.of_x(x)), Some(&y))
         }
-        _ => of_checked::<T, K>(exec, x, y, finish),
+        _ => of_checked(exec, term, x, y),
     }
 }
 
 /// As [`pairwise`], of matrices that have been checked.
 fn of_checked<'a, T: Element, K: Term>(
     exec: &Executor,
+    term: K,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
-    finish: Finish<'_>,
 ) -> Result<Array2<T>> {
     if K::MINIMA
         && let Some(format) = Format::of(exec, x, y)?
     {
-        return counts::matrix(exec, x, y, format, finish);
+        return counts::matrix(exec, term, x, y, format);
     }
     let other = y.unwrap_or(x);
     let n_columns = other.n_rows();
@@ -141,16 +136,7 @@ fn of_checked<'a, T: Element, K: Term>(
             exec.check()?;
             let (start, n_rows) = (block * BLOCK, rows.len() / n_columns);
             let first = first_of(start);
-            dispatch(SparseRows {
-                term: PhantomData::<K>,
-                x,
-                start,
-                n_rows,
-                y,
-                first,
-                out: rows,
-                finish,
-            })
+            dispatch(SparseRows { term, x, start, n_rows, y, first, out: rows })
         })?,
         HistogramMatrix::Dense(_) => {
             for from in (0..n_columns).step_by(rows_at_once::<T>(x.n_columns())) {
@@ -167,15 +153,7 @@ fn of_checked<'a, T: Element, K: Term>(
                         exec.check()?;
                         let out = &mut rows[from..];
                         let (stride, origin) = (n_columns, (start, from));
-                        dispatch(DenseTile {
-                            term: PhantomData::<K>,
-                            left: &left,
-                            right,
-                            out,
-                            stride,
-                            origin,
-                            finish,
-                        });
+                        dispatch(DenseTile { term, left: &left, right, out, stride, origin });
                     }
                     Ok(())
                 })?;

@@ -1,24 +1,21 @@
-use std::marker::PhantomData;
-
 use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::matrix::{CsrView, HistogramMatrix, visit_rows};
 use crate::pairwise::packed::log_or_zero;
-use crate::pairwise::{Entry, Finish, Term, finished};
+use crate::pairwise::{Entry, Term};
 use crate::simd::{AlignedVec, Element, Vectors};
 
 /// Rows of the matrix against a sparse `y`: as many rows of `x` as a vector has lanes are laid
 /// side by side, and each stored value of `y` meets all of them at once.
 pub(super) struct SparseRows<'a, 'm, T, K> {
-    pub(super) term: PhantomData<K>,
+    pub(super) term: K,
     pub(super) x: &'a HistogramMatrix<'m, T>,
     pub(super) start: usize,
     pub(super) n_rows: usize,
     pub(super) y: &'a CsrView<'m, T>,
     pub(super) first: usize,
     pub(super) out: &'a mut [T],
-    pub(super) finish: Finish<'a>,
 }
 
 impl<T: Element, K: Term> WithSimd for SparseRows<'_, '_, T, K> {
@@ -26,7 +23,7 @@ impl<T: Element, K: Term> WithSimd for SparseRows<'_, '_, T, K> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { term: _, x, start, n_rows, y, first, out, finish } = self;
+        let Self { term, x, start, n_rows, y, first, out } = self;
         let lanes = f64::lanes::<S>();
         let stride = y.n_rows();
         let mut values = AlignedVec::<f64>::zeros(x.n_columns() * lanes)?;
@@ -67,7 +64,7 @@ impl<T: Element, K: Term> WithSimd for SparseRows<'_, '_, T, K> {
                 let sums: &[f64] = pulp::bytemuck::cast_slice(&acc);
                 for (row, &sum) in sums[..size].iter().enumerate() {
                     out[(group + row) * stride + j] =
-                        T::from_f64(finished(finish, sum, start + group + row, j));
+                        T::from_f64(term.finish(sum, start + group + row, j));
                 }
             }
         }

@@ -80,8 +80,7 @@ pub(super) fn tiles_of<T: Element, E: Stored>(
         let rows = start..n_rows.min(start + ROWS);
         let (of_rows, of_before) = (x.indptr_of(rows.clone())?, x.indptr_of(0..rows.end)?);
         let before = x.rows(0..rows.end, &of_before);
-        let x = x.rows(rows.clone(), &of_rows);
-        let sums = pairwise(exec, Intersection, &x, Some(&before), None)?;
+        let sums = pairwise(exec, Intersection, &x.rows(rows.clone(), &of_rows), Some(&before))?;
         // The tiles of a row of tiles lie side by side, each row with one more than that before.
         let mut rest = &mut tiles[tile(start / TILE, 0).start..];
         let mut of_rows = memory::with_capacity(ROWS / TILE)?;
