@@ -275,6 +275,12 @@ class MinMaxGPClassifier(ClassifierMixin, ClassTargets, BaseMinMaxGP):
     MinMaxGPRegressor : The same for real targets, and the references.
     IntersectionGPClassifier : The additive model, in memory linear in the entries.
 
+    Notes
+    -----
+    The tags ask for data that are not negative. Two checks of scikit-learn,
+    `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit others all the
+    same, and fail.
+
     Examples
     --------
     >>> import numpy as np
