@@ -52,12 +52,12 @@ def again(model):
         (None, None, None),
         (None, 1.0, None),
         (None, 2.0, [1.0, 2.0]),
-        (3.0, None, [1.0, 1.0 / 3.0]),
-        (3.0, 6.0, [1.0, 2.0]),
-        (3.0, 3.0, None),
+        (3.0, None, [3.0, 1.0]),
+        (3.0, 6.0, [3.0, 6.0]),
+        (3.0, 3.0, [3.0, 3.0]),
     ],
 )
-def test_weights_of_further_rows_are_in_the_unit_of_the_first(
+def test_weights_of_further_rows_are_beside_those_of_the_first(
     X, y, unpickled, first, further, kept
 ):
     def of(weight, n):
@@ -89,8 +89,8 @@ def test_rows_that_go_take_their_weights_along(rng, X, y, unpickled, weighted):
     if not weighted:
         assert model.sample_weight_fit_ is None
     else:
-        np.testing.assert_allclose(model.sample_weight_fit_, (weights / weights.mean())[kept])
-    w = (weights / weights.mean())[kept] if weighted else np.ones(28)
+        np.testing.assert_allclose(model.sample_weight_fit_, weights[kept])
+    w = weights[kept] if weighted else np.ones(28)
     K = 2.0 * intersection_kernel(X[kept]) + 0.3 * np.diag(1.0 / w)
     Y = (y[kept] - model.y_mean_) / model.y_std_
     expected = np.linalg.solve(K, Y) * model.y_std_
@@ -213,7 +213,7 @@ def test_pairs_that_rows_chose_are_chosen_again_without_them(
         _classifier, "scores_without_pairs_of", lambda model, posterior, Y: ("without pairs", Y)
     )
     monkeypatch.setattr(
-        _classification_learning, "leave_one_out", lambda posterior, Y: [("left out", Y)]
+        _classification_learning, "leave_one_out", lambda posterior, Y, *_: [("left out", Y)]
     )
     model = IntersectionGPClassifier(interactions=given)
     model.likelihood_ = "gaussian"

@@ -303,7 +303,7 @@ def test_the_temperature_is_the_likeliest_for_rows_held_out(rows, n_classes):
         logits[others, 3 - n_classes :] = found.reshape(len(others), -1)
     total = weight * np.where(y == 0, 2.0, 1.0)
     distances = logits.max(axis=1, keepdims=True) - logits
-    expected = likely_inverse_temperature(distances, y, total)
+    expected = likely_inverse_temperature(distances, y, total, weight)
     assert model.inverse_temperature_ == pytest.approx(expected, rel=1e-6)
 
 
