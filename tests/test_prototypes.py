@@ -239,10 +239,10 @@ def test_a_class_too_small_to_leave_one_out_is_not_calibrated(rng):
 
 def test_clusters_of_equal_matrices(rng):
     X, y = matrices(rng, 6)
-    model = CovarianceCompressor(2, random_state=0).fit(
-        np.repeat(X[:3], 4, axis=0), np.repeat(y[:3], 4)
-    )
-    assert len(model.prototypes_) == 3
+    X, y = np.repeat(X[:3], 4, axis=0), np.repeat(y[:3], 4)
+    assert len(CovarianceCompressor(1, random_state=0).fit(X, y).prototypes_) == 3
+    with pytest.raises(ValueError, match="has 1 of 3 different training samples"):
+        CovarianceCompressor(2, random_state=0).fit(X, y)
 
 
 def test_a_class_of_one_matrix_has_a_prototype(rng):

@@ -31,8 +31,8 @@ def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDA
         if len(short) > 0:
             raise ValueError(
                 f"compression = {count} prototypes of each class, but class "
-                f"{classes[short[0]]} has {sizes[short[0]]} of {n} training samples; give a "
-                "smaller number, or a share of the samples."
+                f"{classes[short[0]]} has {sizes[short[0]]} of {n} different training "
+                "samples; give a smaller number, or a share of the samples."
             )
         return np.full(len(sizes), count, dtype=np.intp)
     wanted = max(1, round(compression * n))
