@@ -9,7 +9,7 @@ from threadpoolctl import threadpool_limits
 # the same examples, so that a change is what makes a test fail; `--hypothesis-profile=fuzz` looks
 # for new ones.
 settings.register_profile(
-    "histrs", settings.default, deadline=None, max_examples=40, derandomize=True
+    "histrs", settings.default, deadline=None, max_examples=25, derandomize=True
 )
 settings.register_profile("fuzz", settings.default, deadline=None, max_examples=400)
 settings.load_profile("histrs")
