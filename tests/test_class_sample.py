@@ -44,7 +44,9 @@ def test_a_number_is_that_of_each_class():
     labels, classes = np.array([0, 1, 1, 0, 1, 1, 2, 2]), np.array(["a", "b", "c"])
     np.testing.assert_array_equal(class_counts(labels, classes, 1), [1, 1, 1])
     np.testing.assert_array_equal(class_counts(labels, classes, 2), [2, 2, 2])
-    with pytest.raises(ValueError, match=r"compression = 3 .* a has 2 of 8 different training samples"):
+    with pytest.raises(
+        ValueError, match=r"compression = 3 .* a has 2 of 8 different training samples"
+    ):
         class_counts(labels, classes, 3)
     with pytest.raises(ValueError, match=r"class b has 1 of 6 different training samples"):
         class_counts(np.array([0, 0, 0, 1, 2, 2]), classes, 3)

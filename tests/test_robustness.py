@@ -796,9 +796,9 @@ def everything(n_jobs=None):
 
 def test_any_number_of_threads_gives_the_same_bits():
     expected = everything(n_jobs=1)
-    for n_jobs in (2, 7):
-        for name, result in everything(n_jobs).items():
-            np.testing.assert_array_equal(result, expected[name], err_msg=name)
+    # More threads than cores, and of no power of two.
+    for name, result in everything(n_jobs=7).items():
+        np.testing.assert_array_equal(result, expected[name], err_msg=name)
 
 
 SAVE_EVERYTHING = """
