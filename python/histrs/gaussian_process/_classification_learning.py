@@ -150,9 +150,9 @@ class ClassificationLearning(GaussianProcess):
         >>> from sklearn.datasets import load_digits
         >>> from histrs.gaussian_process import IntersectionGPClassifier
         >>> X, y = load_digits(return_X_y=True)
-        >>> model = IntersectionGPClassifier().fit(X[:500], y[:500])
+        >>> model = IntersectionGPClassifier().fit(X[:200], y[:200])
         >>> before = model.score(X[1000:], y[1000:])
-        >>> model.partial_fit(X[500:1000], y[500:1000]).score(X[1000:], y[1000:]) > before
+        >>> model.partial_fit(X[200:400], y[200:400]).score(X[1000:], y[1000:]) > before
         True
         """
         if weighs_nothing(sample_weight, X):

@@ -227,7 +227,7 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     >>> from sklearn.datasets import load_digits
     >>> from sklearn.model_selection import train_test_split
     >>> from histrs.gaussian_process import IntersectionGPClassifier
-    >>> X, y = load_digits(return_X_y=True)
+    >>> X, y = load_digits(n_class=5, return_X_y=True)
     >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     >>> model = IntersectionGPClassifier().fit(X_train, y_train)
     >>> model.score(X_test, y_test) > 0.93
