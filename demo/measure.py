@@ -41,14 +41,14 @@ def _non_negative(model: Any) -> Any:
 
 
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
-    SLICED: SlicedGPClassifier,
+    SLICED: lambda: SlicedGPClassifier(random_state=0),
     ADDITIVE: lambda: _non_negative(IntersectionGPClassifier(random_state=0)),
     BOOSTING: lambda: HistGradientBoostingClassifier(random_state=0),
     FOREST: lambda: RandomForestClassifier(random_state=0, n_jobs=1),
     LINEAR: lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
 }
 REGRESSORS: dict[str, Callable[[], Any]] = {
-    SLICED: SlicedGPRegressor,
+    SLICED: lambda: SlicedGPRegressor(random_state=0),
     ADDITIVE: lambda: _non_negative(IntersectionGPRegressor(random_state=0)),
     BOOSTING: lambda: HistGradientBoostingRegressor(random_state=0),
     FOREST: lambda: RandomForestRegressor(random_state=0, n_jobs=1),
