@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import gen_batches
 
 from histrs._sparse import is_sparse
-from histrs._validation import with_rows_named
+from histrs._validation import naming_rows
 
 # Of a block of rows in double precision.
 _BYTES = 1 << 20
@@ -24,15 +23,6 @@ def in_row_blocks(X: Any, answer: Callable[[Any], NDArray[Any]]) -> NDArray[Any]
         return answer(X)
     answers = []
     for rows in gen_batches(len(X), size):
-        with naming_rows_from(rows.start):
+        with naming_rows(np.arange(rows.start, rows.stop)):
             answers.append(answer(X[rows]))
     return np.concatenate(answers)
-
-
-@contextmanager
-def naming_rows_from(start: int) -> Iterator[None]:
-    """Name the rows of the argument in errors of what is done with those from one on."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(with_rows_named(str(error), lambda row: start + row)) from error

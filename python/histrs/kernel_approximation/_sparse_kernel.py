@@ -14,10 +14,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._docs import documented
-from histrs._row_blocks import naming_rows_from
 from histrs._scale import check_computed, in_precision_of, may_overflow
 from histrs._sparse_result import csr_result
-from histrs._validation import Matrix, count_threads
+from histrs._validation import Matrix, count_threads, naming_rows
 from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
@@ -164,7 +163,7 @@ class SparseKernelMap(LandmarkMap):
         n_threads = count_threads(self.n_jobs)
         blocks = []
         for rows in gen_batches(X.shape[0], max(1, _KERNEL_BYTES // (8 * max(Z.shape)))):
-            with naming_rows_from(rows.start):
+            with naming_rows(np.arange(rows.start, rows.stop)):
                 k_xz = np.ascontiguousarray(self._kernel(X[rows], Z))
             parts = _histrs.sparse_codes(k_xz, K, self.n_nonzero, self.selection, n_threads)
             blocks.append(csr_result(parts, len(k_xz)))
