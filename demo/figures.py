@@ -22,10 +22,8 @@ def _rows(results: Results) -> list[tuple[Table, str, str, str]]:
     found = []
     for tables, score in ((results.classification, "log loss"), (results.regression, "RMSE")):
         for table in tables:
-            means = {model: table.mean(model, score) or 0.0 for model in table.scores}
-            ours = min((m for m in means if m in OURS), key=means.__getitem__)
-            other = min((m for m in means if m not in OURS), key=means.__getitem__)
-            found.append((table, score, ours, other))
+            others = [model for model in table.scores if model not in OURS]
+            found.append((table, score, table.best(score, OURS), table.best(score, others)))
     return found
 
 

@@ -1,7 +1,7 @@
 """What is measured: the tables, the models with their defaults, and the scores."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -71,9 +71,10 @@ class Table:
         values = self.scores[model].get(score)
         return None if values is None else float(np.mean(values))
 
-    def best(self, score: str) -> str:
-        """Return the model whose mean is smallest."""
-        return min(self.scores, key=lambda model: self.mean(model, score) or 0.0)
+    def best(self, score: str, among: Iterable[str] | None = None) -> str:
+        """Return the model whose mean is smallest, of all or of some."""
+        models = self.scores if among is None else among
+        return min(models, key=lambda model: self.mean(model, score) or 0.0)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ def verdicts(results: Results) -> tuple[list[str], list[str]]:
         for table in tables:
             best = table.best(score)
             rest = [m for m in table.scores if (m in OURS) != (best in OURS)]
-            other = min(rest, key=lambda model: table.mean(model, score) or 0.0)
+            other = table.best(score, rest)
             values = [table.mean(model, score) or 0.0 for model in (best, other)]
             line = f"{table.name}: {best} has {score} {values[0]:.3f}, {other} {values[1]:.3f}"
             (wins if best in OURS else losses).append(line)
