@@ -23,21 +23,13 @@ pub(super) struct Problem {
     /// Costs of a unit, row after row.
     pub(super) costs: Vec<i64>,
     /// The power of two that is just above all finite costs, the same of the smallest positive one,
-    /// and the first unit of costs.
+    /// and the unit of costs.
     pub(super) exponent: i32,
     pub(super) smallest_exponent: i32,
     pub(super) unit: i32,
-    /// What is left of costs, once they were refined.
-    pub(super) rests: Rests,
-    pub(super) is_refined: bool,
-}
-
-/// What is left of costs after whole units, and the power of two that is the unit.
-#[derive(Default)]
-pub(super) struct Rests {
-    /// Infinite where a cell is closed.
-    pub(super) values: Vec<f64>,
-    pub(super) unit: i32,
+    /// What is left of costs after whole units, once they were refined: infinite where a cell is
+    /// closed.
+    pub(super) rests: Vec<f64>,
 }
 
 impl Problem {
@@ -99,7 +91,7 @@ impl Problem {
         }
         self.exponent = exponent(largest);
         self.smallest_exponent = exponent(smallest.min(largest));
-        self.is_refined = false;
+        self.rests.clear();
         // What replaces a forbidden arc has no more arcs of a direction than a path.
         let bits = BITS - if forbids { 2 * path } else { path };
         let detour = 1_i64 << (bits + if forbids { path } else { 0 });

@@ -15,22 +15,21 @@ use crate::transport::emd::powers::scaled;
 use crate::transport::emd::problem::{BITS, Problem};
 use crate::transport::emd::tree::Tree;
 
-/// Units are fine enough where the smallest cost has so many bits of them.
+/// Bits of the smallest positive cost that are told apart.
 const PRECISION: i32 = 40;
 
 impl Problem {
     /// Makes the costs finer where rounding may hide a better plan than that of the tree, which is
     /// the best for them; answers whether it did.
     pub(super) fn refine(&mut self, ground: &Ground<'_>, tree: &mut Tree) -> Result<bool> {
-        if !self.is_refined {
-            if self.is_fine(self.unit) {
-                return Ok(false);
-            }
-            self.set_rests(ground)?;
-        } else if self.is_fine(self.rests.unit) {
+        // Units are fine enough where the smallest positive cost has so many bits of them.
+        if self.unit + PRECISION < self.smallest_exponent {
             return Ok(false);
         }
-        if self.rests.values.iter().all(|&rest| rest == 0.0 || rest == f64::INFINITY) {
+        if self.rests.is_empty() {
+            self.set_rests(ground)?;
+        }
+        if self.rests.iter().all(|&rest| rest == 0.0 || rest == f64::INFINITY) {
             return Ok(false);
         }
         self.set_finer_costs(tree);
@@ -38,24 +37,16 @@ impl Problem {
         Ok(true)
     }
 
-    /// Whether the smallest positive cost has bits enough of this unit.
-    fn is_fine(&self, unit: i32) -> bool {
-        unit + PRECISION < self.smallest_exponent
-    }
-
     /// What the first units have left of the costs.
     fn set_rests(&mut self, ground: &Ground<'_>) -> Result<()> {
         let Self { sources, targets, costs, rests, .. } = self;
-        rests.values.clear();
-        memory::reserve(&mut rests.values, costs.len())?;
+        memory::reserve(rests, costs.len())?;
         for (&source, units) in sources.iter().zip(costs.chunks_exact(targets.len())) {
             let row = ground.row(source);
             let cells = targets.iter().map(|&target| row[target]).zip(units);
             // Exact: what a multiple of the unit leaves of a number has fewer digits than it.
-            rests.values.extend(cells.map(|(cost, &n)| cost - scaled(n as f64, self.unit)));
+            rests.extend(cells.map(|(cost, &n)| cost - scaled(n as f64, self.unit)));
         }
-        rests.unit = self.unit;
-        self.is_refined = true;
         Ok(())
     }
 
@@ -63,10 +54,10 @@ impl Problem {
     fn set_finer_costs(&mut self, tree: &Tree) {
         let path = self.path_bits();
         let bits = BITS - 2 * path;
-        let unit = self.rests.unit - bits as i32;
+        let unit = self.unit - bits as i32;
         let (of_sources, of_targets) = tree.potentials.split_at(self.sources.len());
         let m = of_targets.len();
-        for (i, (cost, rest)) in self.costs.iter_mut().zip(&mut self.rests.values).enumerate() {
+        for (i, (cost, rest)) in self.costs.iter_mut().zip(&mut self.rests).enumerate() {
             let reduced = *cost - of_sources[i / m] + of_targets[i % m];
             if *rest == f64::INFINITY || reduced > 1 << path {
                 (*cost, *rest) = (1 << (bits + path), f64::INFINITY);
@@ -76,7 +67,7 @@ impl Problem {
             *rest -= scaled(units, unit);
             *cost = (reduced << bits) + units as i64;
         }
-        self.rests.unit = unit;
+        self.unit = unit;
     }
 }
 
