@@ -97,7 +97,8 @@ def test_threads_do_not_matter(name):
 @pytest.mark.parametrize("solver", NAMES)
 def test_every_pass_lowers_the_objective(solver, rng):
     X = awkward_histograms(rng, 40)
-    A = oracle.intersection_kernel(X) + 0.1 * np.eye(40)
+    s = np.full(40, 0.1)
+    A = oracle.intersection_kernel(X) + np.diag(s)
     B = rng.normal(size=(40, 3))
     columns = _histrs.SortedColumns(to_core(X), 1)
     rows = _histrs.CoordinateDescent(columns, 1)
@@ -106,7 +107,7 @@ def test_every_pass_lowers_the_objective(solver, rng):
         common = {"tol": np.zeros(3), "max_iter": n_passes}
         if solver == "coordinate-descent":
             solution = coordinate_descent(
-                lambda V: A @ V, B, descend=lambda X, B, o: rows.descend(X, B, 0.1, o, 1), **common
+                lambda V: A @ V, B, descend=lambda X, B, o: rows.descend(X, B, s, o, 1), **common
             )
         else:
             solution = greedy_block(

@@ -167,8 +167,6 @@ def test_solvers_are_those_that_were_asked_for(X):
         assert make(X, solver=solver)._iterative_solver(1).func.__name__ == name
     system = make(X, solver="coordinate-descent", intercept=0.0)
     assert system._iterative_solver(1).func.__name__ == "coordinate_descent"
-    with pytest.raises(ValueError, match="knows no sample_weight"):
-        replace(system, row_scale=np.ones(N))._iterative_solver(1)
 
 
 def test_single_precision_helps_from_nine_outputs_on(X, monkeypatch):

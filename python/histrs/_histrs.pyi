@@ -496,7 +496,7 @@ class CoordinateDescent:
         self,
         alpha: _Float64,
         y: _Float64,
-        s: float,
+        s: _Float64,
         order: NDArray[np.int64],
         n_threads: int,
     ) -> _Float64: ...

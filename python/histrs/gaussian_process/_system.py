@@ -16,7 +16,7 @@ from histrs import _histrs
 from histrs._memory import physical_memory
 from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
 from histrs._solvers.cholesky import CholeskyFactor
-from histrs._solvers.coordinate_descent import coordinate_descent
+from histrs._solvers.coordinate_descent import Descent, coordinate_descent
 from histrs._solvers.greedy_block import greedy_block
 from histrs._solvers.knots import Knots
 from histrs._solvers.nested_cg import nested_cg
@@ -290,15 +290,7 @@ class KernelSystem(PreconditionedMatrix):
     def _iterative_solver(self, n_outputs: int) -> Callable[..., Solution]:
         """Return the solver with all that it needs to know of the matrix."""
         if self.solver == "coordinate-descent":
-            if self.row_scale is not None:
-                raise ValueError(
-                    'solver="coordinate-descent" knows no sample_weight: choose solver="auto".'
-                )
-            rows = _histrs.CoordinateDescent(self.columns, self.n_threads)
-            return partial(
-                coordinate_descent,
-                descend=lambda X, B, order: rows.descend(X, B, self.s, order, self.n_threads),
-            )
+            return partial(coordinate_descent, descend=self._descent())
         if self.solver == "greedy-block":
             return partial(
                 greedy_block, columns=self._matrix_columns, diagonal=self.diagonal + self.s
@@ -312,6 +304,17 @@ class KernelSystem(PreconditionedMatrix):
             preconditioner=preconditioner,
             cheap_preconditioner=self.preconditioner.solve_cheaply,
         )
+
+    def _descent(self) -> Descent:
+        """Return what takes steps in rows: weights of rows are noise of their own."""
+        rows = _histrs.CoordinateDescent(self.columns, self.n_threads)
+        r = np.ones(self.X.shape[0]) if self.row_scale is None else self.row_scale
+
+        def descend(X: Array, B: Array, order: NDArray[np.int64]) -> Array:
+            found = rows.descend(scaled(r, X), scaled(1 / r, B), self.s / r**2, order, self.n_threads)
+            return scaled(1 / r, found)
+
+        return descend
 
     def _matrix_columns(self, rows: NDArray[np.intp]) -> Array:
         """Return some columns of `K + s I`."""

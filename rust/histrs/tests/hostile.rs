@@ -413,7 +413,8 @@ fn calls() -> Vec<Call> {
             let descent = CoordinateDescent::new(exec(), &columns)?;
             let _ = descent.n_rows();
             let (alpha, y, order) = (a.array((n, k)), a.array((n, k)), a.order(n));
-            descent.descend(exec(), alpha.view(), y.view(), a.number(1.0), &order).map(drop)
+            let s = a.vector(n);
+            descent.descend(exec(), alpha.view(), y.view(), &s, &order).map(drop)
         }),
         ("CubicFunctions::new n_columns n_outputs evaluate", |a| {
             let [n, m, d, k] = a.sizes;

@@ -8,7 +8,7 @@ mod common;
 use common::*;
 use histrs::Error;
 use histrs::intersection::{CoordinateDescent, KnotProjection, SortedColumns};
-use ndarray::{Array2, Axis, concatenate};
+use ndarray::{Array1, Array2, Axis, concatenate};
 use proptest::prelude::*;
 
 fn sort(x: &Array2<f64>, layout: Layout) -> SortedColumns {
@@ -92,9 +92,9 @@ proptest! {
         let sample = Sample { n_rows: sample.n_rows.min(33), kinds, ..sample };
         let x = sample.matrix::<f64>();
         let n = x.nrows();
-        let s = 0.1 * sample.scale;
+        let s: Vec<f64> = (0..n).map(|i| 0.1 * sample.scale * (1.0 + i as f64)).collect();
         let descent = CoordinateDescent::new(exec(), &sort(&x, layout)).unwrap();
-        let a = kernel(&x, &x) + s * Array2::<f64>::eye(n);
+        let a = kernel(&x, &x) + Array2::from_diag(&Array1::from_vec(s.clone()));
         let y = right_hand_side::<f64>(n, n_outputs, sample.seed);
         let mut want = right_hand_side::<f64>(n, n_outputs, sample.seed + 1);
         let start = want.clone();
@@ -108,9 +108,9 @@ proptest! {
             }
         }
         for executor in executors() {
-            let got = descent.descend(executor, start.view(), y.view(), s, &order).unwrap();
+            let got = descent.descend(executor, start.view(), y.view(), &s, &order).unwrap();
             let most = |m: &Array2<f64>| m.iter().fold(0.0, |m: f64, w| m.max(w.abs()));
-            let largest = most(&want) + most(&start) + most(&y) / s;
+            let largest = most(&want) + most(&start) + most(&y) / (0.1 * sample.scale);
             let size = Array2::from_elem(want.dim(), largest * (1.0 + n as f64));
             assert_close(&got, &want, &size, 1e-9);
         }
@@ -139,7 +139,9 @@ fn rows_that_are_not_there_are_refused() {
         assert!(parameter(columns.remove(exec(), &[row]).unwrap_err()));
         assert!(parameter(projection.select(exec(), &[row]).unwrap_err()));
         let order = &[row];
-        assert!(parameter(descent.descend(exec(), v.view(), v.view(), 1.0, order).unwrap_err()));
+        assert!(parameter(
+            descent.descend(exec(), v.view(), v.view(), &[1.0; 3], order).unwrap_err()
+        ));
     }
     let narrow = sort(&Array2::from_elem((3, 1), 1.0), Layout::Rows);
     let shape = |error: Error| matches!(error, Error::Shape { .. });
@@ -149,8 +151,9 @@ fn rows_that_are_not_there_are_refused() {
     let x = Array2::from_elem((1, 1), 1.0);
     let x = Stored::new(&x, Layout::Rows, 0);
     assert!(shape(columns.insert(exec(), &x.view()).unwrap_err()));
-    assert!(shape(descent.descend(exec(), v.view(), w.view(), 1.0, &[]).unwrap_err()));
-    assert!(descent.descend(exec(), v.view(), v.view(), 0.0, &[]).is_err());
+    assert!(shape(descent.descend(exec(), v.view(), w.view(), &[1.0; 3], &[]).unwrap_err()));
+    assert!(shape(descent.descend(exec(), v.view(), v.view(), &[1.0; 2], &[]).unwrap_err()));
+    assert!(descent.descend(exec(), v.view(), v.view(), &[1.0, 0.0, 1.0], &[]).is_err());
     let negative = Array2::from_elem((1, 2), -1.0);
     let negative = Stored::new(&negative, Layout::Rows, 0);
     assert!(matches!(

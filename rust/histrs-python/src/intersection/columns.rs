@@ -166,11 +166,12 @@ impl CoordinateDescent {
         py: Python<'py>,
         alpha: PyReadonlyArray2<'py, f64>,
         y: PyReadonlyArray2<'py, f64>,
-        s: f64,
+        s: PyReadonlyArray1<'py, f64>,
         order: Rows<'py>,
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
-        let (alpha, y, order) = (alpha.as_array(), y.as_array(), order.as_slice()?);
+        let (alpha, y) = (alpha.as_array(), y.as_array());
+        let (s, order) = (s.as_slice()?, order.as_slice()?);
         Ok(with_executor(py, n_threads, |e| self.0.descend(e, alpha, y, s, order))?
             .into_pyarray(py))
     }

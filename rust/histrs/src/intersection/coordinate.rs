@@ -83,18 +83,18 @@ impl CoordinateDescent {
 
     /// The weights after a step for each row of `order`, beginning with `alpha`.
     ///
-    /// A step makes the residual `r_i` of `(K + s I) alpha = y` vanish in one row, for every output:
+    /// A step makes the residual `r_i` of `(K + diag(s)) alpha = y` vanish in one row, for every output:
     ///
     /// ```text
-    /// alpha_i += r_i / (K_ii + s),    r_i = y_i - s alpha_i - sum_d f_d(x_i(d)),
+    /// alpha_i += r_i / (K_ii + s_i),    r_i = y_i - s_i alpha_i - sum_d f_d(x_i(d)),
     /// f_d(x) = sum_{j: x_j(d) <= x} x_j(d) alpha_j + x sum_{j: x_j(d) > x} alpha_j
     /// ```
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `alpha` or `y` has not one row for every row, or they have different
-    /// numbers of columns; [`Error::Number`] for a row number that is not there, [`Error::Parameter`] unless `s`
-    /// is positive; [`Error::Interrupted`].
+    /// [`Error::Shape`] when `alpha`, `y` or `s` has not one row for every row, or the first two have
+    /// different numbers of columns; [`Error::Number`] for a row number that is not there,
+    /// [`Error::Parameter`] unless all of `s` are positive; [`Error::Interrupted`].
     ///
     /// # Examples
     ///
@@ -108,7 +108,7 @@ impl CoordinateDescent {
     /// let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
     /// let descent = CoordinateDescent::new(&exec, &columns)?;
     /// let (start, y) = (ndarray::Array2::zeros((2, 1)), array![[1.0], [0.0]]);
-    /// let alpha = descent.descend(&exec, start.view(), y.view(), 1.0, &[0, 1].repeat(50))?;
+    /// let alpha = descent.descend(&exec, start.view(), y.view(), &[1.0; 2], &[0, 1].repeat(50))?;
     /// // The inverse of [[2, 1], [1, 3]] is [[3, -1], [-1, 2]] / 5.
     /// assert!((alpha[[0, 0]] - 0.6).abs() < 1e-12 && (alpha[[1, 0]] + 0.2).abs() < 1e-12);
     /// # Ok::<(), histrs::Error>(())
@@ -118,16 +118,17 @@ impl CoordinateDescent {
         exec: &Executor,
         alpha: ArrayView2<'_, f64>,
         y: ArrayView2<'_, f64>,
-        s: f64,
+        s: &[f64],
         order: &[i64],
     ) -> Result<Array2<f64>> {
         let cure = "give one row for every row of X, and one column for every output";
         check_length("the number of rows of alpha", alpha.nrows(), self.n_rows(), cure)?;
         check_length("the number of rows of Y", y.nrows(), self.n_rows(), cure)?;
         check_length("the number of columns of alpha", alpha.ncols(), y.ncols(), cure)?;
-        if !(s > 0.0 && s.is_finite()) {
+        check_length("the length of s", s.len(), self.n_rows(), cure)?;
+        if let Some(&value) = s.iter().find(|&&s| !(s > 0.0 && s.is_finite())) {
             let expected = "noise is positive and finite";
-            return Err(Error::Parameter { name: "s", value: s, expected });
+            return Err(Error::Parameter { name: "s", value, expected });
         }
         let order = row_numbers("order", order, self.n_rows())?;
         match y.ncols() {
@@ -142,7 +143,7 @@ impl CoordinateDescent {
         exec: &Executor,
         alpha: ArrayView2<'_, f64>,
         y: ArrayView2<'_, f64>,
-        s: f64,
+        s: &[f64],
         order: &[usize],
     ) -> Result<Array2<f64>> {
         let n_outputs = y.ncols();
@@ -161,7 +162,7 @@ impl CoordinateDescent {
                 if step % CHECK_EVERY == 0 {
                     exec.check()?;
                 }
-                table.step(row, &y[row], s);
+                table.step(row, &y[row], s[row]);
             }
             Ok(table.alpha)
         })?;
