@@ -129,7 +129,7 @@ def test_a_regression_is_that_of_one_machine(rng, parameters):
     ],
 )
 def test_a_classification_is_that_of_one_machine(rng, n_classes, likelihood, solver):
-    X, y = data(rng)
+    X, y = data(rng, 160)
     labels = np.array(["a", "b", "c"])[
         np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
     ]

@@ -754,10 +754,10 @@ def test_a_forked_child_predicts_and_fits(model_class, data, solver, n_jobs):
 def everything(n_jobs=None):
     """Results of every path of the core, on data that take several blocks."""
     rng = np.random.default_rng(0)
-    X = np.hstack([awkward_histograms(rng, 1500), rng.gamma(0.3, size=(1500, 12))])
+    X = np.hstack([awkward_histograms(rng, 900), rng.gamma(0.3, size=(900, 12))])
     X[rng.random(X.shape) < 0.3] = 0.0
     X_star = X[::7] * rng.random(X.shape[1])
-    y, Y = rng.integers(0, 3, size=1500), rng.normal(size=(1500, 2))
+    y, Y = rng.integers(0, 3, size=900), rng.normal(size=(900, 2))
     X32 = X.astype(np.float32)
     results = {}
     for name, M, M_star in [
