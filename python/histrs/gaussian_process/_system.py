@@ -311,7 +311,8 @@ class KernelSystem(PreconditionedMatrix):
         r = np.ones(self.X.shape[0]) if self.row_scale is None else self.row_scale
 
         def descend(X: Array, B: Array, order: NDArray[np.int64]) -> Array:
-            found = rows.descend(scaled(r, X), scaled(1 / r, B), self.s / r**2, order, self.n_threads)
+            start, noise = scaled(r, X), self.s / r**2
+            found = rows.descend(start, scaled(1 / r, B), noise, order, self.n_threads)
             return scaled(1 / r, found)
 
         return descend
