@@ -2,12 +2,14 @@
 
 import gzip
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from sklearn import datasets
 
 from benches._harness import ROOT
 
@@ -24,6 +26,45 @@ FASHION_MNIST = (
 def data_folder() -> Path:
     """Return where real data is looked for."""
     return Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
+
+
+def numbers(source: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the columns and the target of a table of scikit-learn or of the folder.
+
+    Raises
+    ------
+    FileNotFoundError
+        If the folder is not there.
+    """
+    package, item = source.split("/")
+    if package == "sklearn":
+        X, y = getattr(datasets, f"load_{item}")(return_X_y=True)
+        return X, y
+    if package == "pmlb":
+        with gzip.open(data_folder() / package / f"{item}.tsv.gz", "rt") as lines:
+            values = np.loadtxt(lines, skiprows=1)
+        return values[:, :-1], values[:, -1]
+    with np.load(data_folder() / package / f"{item}.npz") as z:
+        return z["X"].astype(np.float64), z["y"].reshape(-1)
+
+
+def _small(*sources: str) -> dict[str, Callable[[], tuple[NDArray[Any], NDArray[Any]]]]:
+    return {
+        source.split("/")[1].replace("_cancer", " cancer"): lambda source=source: numbers(source)
+        for source in sources
+    }
+
+
+# Tables of at most some thousand rows.
+REGRESSION = _small(
+    "sklearn/diabetes",
+    *(f"tables/{name}" for name in ("airfoil", "concrete", "energy", "yacht", "wine-quality-red")),
+)
+CLASSES = _small(
+    *(f"sklearn/{name}" for name in ("breast_cancer", "digits", "iris", "wine")),
+    *(f"tables/{name}" for name in ("sonar", "ionosphere", "pima-indians-diabetes", "german")),
+    *(f"pmlb/{name}" for name in ("satimage", "letter", "mfeat_pixel", "analcatdata_authorship")),
+)
 
 
 def gamma_values(n_rows: int, n_columns: int) -> NDArray[np.float64]:

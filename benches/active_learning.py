@@ -12,8 +12,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MaxAbsScaler
 
-from benches._data import fashion_images
-from benches.quality import CLASSES
+from benches._data import CLASSES, fashion_images
 from histrs.gaussian_process import IntersectionGPClassifier, active_learning
 
 N_RUNS, N_LABELS, N_ROUNDS = 5, 10, 9

@@ -12,7 +12,6 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,8 +20,8 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss
 from sklearn.pipeline import make_pipeline
 
+from benches._data import data_folder
 from benches._harness import ROOT
-from benches.quality import FOLDER, _calibration_error
 from histrs.gaussian_process import SPDGPClassifier
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor
@@ -45,9 +44,17 @@ class Trials(NamedTuple):
     session: NDArray[Any]
 
 
-def load(folder: Path = FOLDER) -> Trials:
+def _calibration_error(P: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
+    """Return the expected calibration error of the most probable class, in ten bins."""
+    confidence, right = P.max(axis=1), P.argmax(axis=1) == codes
+    bins = np.minimum((10 * confidence).astype(int), 9)
+    gaps = [abs(np.sum(right[bins == b] - confidence[bins == b])) for b in range(10)]
+    return float(np.sum(gaps) / len(P))
+
+
+def load() -> Trials:
     """Return the trials that the authors kept, each once."""
-    with np.load(folder / "ssvep_exo" / "covariances.npz") as z:
+    with np.load(data_folder() / "ssvep_exo" / "covariances.npz") as z:
         kept = ~(z["excluded_by_authors"].astype(bool) | z["duplicate_session"].astype(bool))
         y = np.unique(z["y"][kept], return_inverse=True)[1]
         return Trials(z["C"][kept], y, z["subject"][kept], z["session"][kept])

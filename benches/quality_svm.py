@@ -11,7 +11,6 @@ import json
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,9 +25,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, LinearSVC
 
-from benches._data import fashion_images
+from benches._data import data_folder, fashion_images, numbers
 from benches._harness import ROOT
-from benches.quality import FOLDER, _tsv
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, SparseAdditiveMap
 from histrs.metrics import additive_chi2_kernel, intersection_kernel
 from histrs.streaming import PCARidgeClassifier
@@ -59,9 +57,9 @@ def divided(X: Any, y: NDArray[Any], seed: int = 0) -> Split:
     return Split(parts[0], parts[2], parts[1], parts[3])
 
 
-def words(folder: Path = FOLDER) -> Split:
+def words() -> Split:
     """Return counts of the most frequent words of 20 Newsgroups, divided by date."""
-    with np.load(folder / "newsgroups20" / "counts.npz") as z:
+    with np.load(data_folder() / "newsgroups20" / "counts.npz") as z:
         X, X_test = (
             sparse.csr_array(
                 (z[f"{part}_data"].astype(float), z[f"{part}_indices"], z[f"{part}_indptr"]),
@@ -77,9 +75,9 @@ def words(folder: Path = FOLDER) -> Split:
     return Split(*parts, y_test[test[: MOST_ROWS // 3]])
 
 
-def leaves(kind: str, folder: Path = FOLDER) -> Split:
+def leaves(kind: str) -> Split:
     """Return histograms of the margin or the texture of leaves of 100 species."""
-    path = folder / "leaves100" / f"data_{kind}_64.txt"
+    path = data_folder() / "leaves100" / f"data_{kind}_64.txt"
     table = np.genfromtxt(path, delimiter=",", dtype=str)
     return divided(table[:, 1:].astype(float), np.unique(table[:, 0], return_inverse=True)[1])
 
@@ -105,10 +103,10 @@ SETS: dict[str, Callable[[], Split]] = {
     "20 Newsgroups": words,
     "leaf margins": lambda: leaves("Mar"),
     "leaf textures": lambda: leaves("Tex"),
-    "satimage": lambda: divided(*_tsv("satimage")),
-    "mfeat pixels": lambda: divided(*_tsv("mfeat_pixel")),
-    "authorship": lambda: divided(*_tsv("analcatdata_authorship")),
-    "letters": lambda: divided(*_tsv("letter")),
+    "satimage": lambda: divided(*numbers("pmlb/satimage")),
+    "mfeat pixels": lambda: divided(*numbers("pmlb/mfeat_pixel")),
+    "authorship": lambda: divided(*numbers("pmlb/analcatdata_authorship")),
+    "letters": lambda: divided(*numbers("pmlb/letter")),
     "digits": lambda: divided(*datasets.load_digits(return_X_y=True)),
     "clothes, gradients": gradients,
 }

@@ -28,8 +28,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benches._data import REGRESSION
 from benches._harness import ROOT
-from benches.quality import REGRESSION
 from histrs.gaussian_process import SlicedGPRegressor
 
 PICTURE = ROOT / "docs" / "images" / "random_features.svg"

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_selection import SelectFdr, f_classif, f_regression
 
-from benches.quality import CLASSES, REGRESSION
+from benches._data import CLASSES, REGRESSION
 from histrs.feature_selection import SelectRelevant
 
 # Rows and columns of a table at most.

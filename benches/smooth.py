@@ -15,7 +15,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from benches.quality import CLASSES, REGRESSION
+from benches._data import CLASSES, REGRESSION
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 
 Array = NDArray[np.float64]
