@@ -1,7 +1,6 @@
 """The page that compares the answers of defaults: its tables, splits, scores and fits."""
 
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -186,9 +185,10 @@ def test_quantiles_score_nearly_as_the_density_that_they_are_of():
 # ---- fits -----------------------------------------------------------------------------------
 
 
-def _model(name="line", wait=0.0, fail=False):
+def _model(name="line", late=False, fail=False):
     def fit(X, y, has_classes):
-        time.sleep(wait)
+        while late:
+            pass
         if fail:
             raise ValueError("no such thing")
         columns = indicators()
@@ -216,8 +216,8 @@ def test_a_fit_in_a_process_of_its_own_scores_as_one_here(source):
 
 
 def test_what_fails_or_takes_too_long_is_a_row_that_says_so(source):
-    jobs = [_job(_model("late", wait=60)), _job(_model("wrong", fail=True)), _job(_model())]
-    found = {job.model.name: f for job, f in fits.performed(iter(jobs), 2, limit=3.0)}
+    jobs = [_job(_model("late", late=True)), _job(_model("wrong", fail=True)), _job(_model())]
+    found = {job.model.name: f for job, f in fits.performed(iter(jobs), 2, limit=2.0)}
     assert found["late"] == Found("limit", {})
     assert found["wrong"].status == "ValueError: no such thing"
     assert found["line"].status == "ok"

@@ -1,7 +1,9 @@
 """One fit and its answers, in a process of its own that may take so long and no longer."""
 
+import math
 import multiprocessing
 import resource
+import signal
 import time
 import traceback
 import warnings
@@ -21,8 +23,9 @@ from benches.quality.scores import Scores, score_classes, score_numbers
 from benches.quality.splits import Split
 from benches.quality.tables import Rows, Table
 
-# Seconds of one fit and its answers.
+# Seconds of the processor for one fit and its answers; a process that waits gets three times that.
 LIMIT = 900
+_WAITING = 3
 # Shares of the values that rows to predict lack.
 GAPS = (0.1, 0.3, 0.6)
 # Rows whose values are removed.
@@ -58,10 +61,10 @@ def performed(
     while True:
         while len(running) < n_workers and (job := next(waiting, None)) is not None:
             here, there = context.Pipe(duplex=False)
-            process = context.Process(target=_child, args=(there, job), daemon=False)
+            process = context.Process(target=_child, args=(there, job, limit), daemon=False)
             process.start()
             there.close()
-            running[here] = job, process, time.monotonic() + limit
+            running[here] = job, process, time.monotonic() + _WAITING * limit
         if not running:
             return
         soonest = min(end for _, _, end in running.values())
@@ -69,26 +72,33 @@ def performed(
         late = [c for c, (_, _, end) in running.items() if time.monotonic() >= end]
         for connection in dict.fromkeys([*ready, *late]):
             job, process, _ = running.pop(connection)
-            found = Found("limit", {})
-            if connection in ready:
-                try:
-                    found = connection.recv()
-                except EOFError:
-                    found = Found("the process ended", {})
+            found = _received(connection, process) if connection in ready else Found("limit", {})
             process.kill()
             process.join()
             connection.close()
             yield job, found
 
 
-def _child(connection: Connection, job: Job) -> None:
+def _received(connection: Connection, process: Any) -> Found:
     try:
+        found: Found = connection.recv()
+    except EOFError:
+        process.join()
+        late = process.exitcode == -signal.SIGXCPU
+        found = Found("limit" if late else f"the process ended with {process.exitcode}", {})
+    return found
+
+
+def _child(connection: Connection, job: Job, limit: float) -> None:
+    try:
+        seconds = math.ceil(limit)
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
         with threadpool_limits(1), warnings.catch_warnings():
             # Of the peers; ours would be a finding.
             if not job.model.ours:
                 warnings.simplefilter("ignore")
             found = Found("ok", _fit_and_score(job))
-    except Exception as error:  # noqa: BLE001: the row says why
+    except Exception as error:  # the row says why
         if job.model.ours:
             traceback.print_exc()
         found = Found(f"{type(error).__name__}: {error}".splitlines()[0][:120], {})
