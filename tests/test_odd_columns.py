@@ -74,6 +74,19 @@ def test_tables_stay_in_bytes(digits, kind, name):
     assert np.sqrt((error**2).mean()) < 0.02 * exact.std()
 
 
+@pytest.mark.parametrize("intercept_variance", ["auto", 0.0])
+def test_tables_of_a_class_without_rows_stay_in_bytes(digits, intercept_variance):
+    X, y = digits
+    model = MODELS["classifier"]().set_params(intercept_variance=intercept_variance)
+    model.partial_fit(X, y, classes=np.arange(11))
+    exact = model.decision_function(X)
+    model.set_params(n_bins=100)
+    assert model._state()["_posterior"].score(model._predicted, 100).takes_features
+    error = np.abs(model.decision_function(X) - exact)
+    assert np.all(error <= model.quantization_error_bound_ * (1 + 1e-9))
+    assert np.sqrt((error**2).mean()) < 0.02 * exact[:, :10].std()
+
+
 def test_tables_of_a_rare_class_stay_in_bytes(digits):
     X, y = digits
     y = np.where(y == 3, 2, y)

@@ -340,6 +340,29 @@ fn two_bytes_replace_a_table_that_is_exact() {
     }
 }
 
+/// Functions of two columns that add up to a constant: what is off by a part of its spread is off by
+/// nothing.
+#[test]
+fn an_output_that_does_not_vary_leaves_the_bytes_on() {
+    let n = 400;
+    let x = Array2::from_shape_fn((n, 2), |(i, d)| {
+        let v = i as f64 / (n - 1) as f64;
+        if d == 0 { v } else { 1.0 - v }
+    });
+    let columns = sort(&Stored::new(&x, Layout::Rows, 0));
+    let mut alpha = rough(1, 2, 1).1;
+    for constant in [0.0, 1.0] {
+        alpha.column_mut(1).fill(0.0);
+        alpha[[0, 1]] = constant;
+        alpha[[n - 1, 1]] = constant;
+        let table = LookupTable::compact(exec(), &columns, alpha.view(), 100, None).unwrap();
+        assert!(table.is_compact(), "{constant}");
+        let got = table.evaluate(exec(), &Stored::new(&x, Layout::Rows, 0).view()).unwrap();
+        let bound = table.error_bound()[1];
+        assert!(got.column(1).iter().all(|f| (f - constant).abs() <= bound && bound < 0.1));
+    }
+}
+
 /// Slopes of 1 and -1 by turns: whoever has fewer cells than values loses most of what there is.
 #[test]
 fn a_rough_table_is_not_replaced_by_a_rougher_one() {

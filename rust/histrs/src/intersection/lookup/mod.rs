@@ -32,7 +32,7 @@ const LEAST_BINS: usize = 64;
 /// others; by at most so many times as much, where that is at most so little of their spread;
 const ERROR_FACTOR: f64 = 2.0;
 const SMALL: f64 = 0.0125;
-/// or, where the others have no more cells, by so little of their spread.
+/// or, where the others have no more cells, by so little of the largest spread of an output.
 const NEGLIGIBLE: f64 = 0.001;
 
 /// What a cell of the table stands for.
@@ -91,10 +91,10 @@ impl LookupTable {
 
     /// The same with linear cells, or with 128 cells per column whose values are of one byte, or of
     /// two in as many columns as it takes, looked up several times faster: for 64 cells or more,
-    /// where the scores of the
-    /// training rows are off by no more than otherwise, or by at most twice as much and an 80th of
-    /// their standard deviation, or, for 128 cells or fewer, by a thousandth of it. These are root
-    /// mean squares, as if the columns erred independently of each other;
+    /// where the scores of the training rows are off by no more than otherwise, or by at most twice as
+    /// much and an 80th of their standard deviation, or, for 128 cells or fewer, by a thousandth of
+    /// that of the output where it is largest: outputs are taken to be in one unit, as scores of
+    /// classes are. These are root mean squares, as if the columns erred independently of each other;
     /// [`error_bound`](Self::error_bound) holds whatever they do.
     ///
     /// Cells of bytes are equally wide, or double their width one, three or seven times towards the
@@ -332,9 +332,11 @@ fn good_enough<T: Element>(
     // Who asks for more cells than those of bytes wants what only more cells can give.
     let share = if n_bins <= BYTE_CELLS { NEGLIGIBLE } else { 0.0 };
     let spreads = spreads(exec, columns, alpha, &table.scale)?;
-    let limits = moments.iter().zip(&spreads).map(|(other, spread)| {
+    let in_one_unit = spreads.iter().zip(&table.scale).map(|(spread, scale)| spread * scale);
+    let largest = in_one_unit.fold(0.0, f64::max).min(f64::MAX);
+    let limits = moments.iter().zip(&spreads).zip(&table.scale).map(|((other, spread), scale)| {
         let small = (ERROR_FACTOR * other.rms()).min(SMALL * spread);
-        other.rms().max(small).max(share * spread)
+        other.rms().max(small).max(share * largest / scale)
     });
     Steps::within(fits, &memory::collected(limits)?)
 }
