@@ -40,6 +40,8 @@ ODD = {
     "one row alone": lambda X: (X[:, COLUMN].fill(0.0), entry(3.0)(X)),
     "those of another column": lambda X: X[:, COLUMN].__setitem__(slice(None), X[:, COLUMN + 1]),
     "a row of zeros": lambda X: X[5].fill(0.0),
+    "one large row": lambda X: X[5].__imul__(10.0),
+    "one huge row": lambda X: X[5].__imul__(1e3),
     "equal rows": lambda X: X.__setitem__(slice(0, 9), X[9]),
 }
 
@@ -96,9 +98,10 @@ def test_tables_of_a_rare_class_stay_in_bytes(digits):
 
 
 @pytest.mark.parametrize("weights", ["scale", None])
-def test_odd_columns_have_cells_beside_the_bytes(digits, weights):
+@pytest.mark.parametrize("name", ["one large number", "one large row"])
+def test_what_is_odd_is_beside_the_bytes(digits, weights, name):
     X, y = digits
-    rows = made_odd(X, "one large number")
+    rows = made_odd(X, name)
     model = IntersectionGPRegressor(optimizer=None, feature_weights=weights, random_state=0)
     model.fit(rows, np.column_stack([y, y == 3]))
     exact = model.predict(rows)
