@@ -96,6 +96,10 @@ class GeneralizedKernel:
         transform, offset = slope
         return base.transformed(transform, self.weights, n_threads), offset
 
+    def evaluate(self, functions: _histrs.ShapeFunctions, X: Matrix, n_threads: int) -> Array:
+        """Return the sums of functions at the rows as the kernel sees them, without a copy."""
+        return functions.evaluate_transformed(to_core(X), self._core, self.weights, n_threads)
+
     def rows(self, X: Matrix, n_threads: int) -> Matrix:
         """Return `w_d g(x(d))` in place of every entry, in double precision."""
         if self.is_plain:

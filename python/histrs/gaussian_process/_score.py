@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,9 @@ from histrs import _histrs
 from histrs._row_blocks import in_row_blocks
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, to_core
+
+if TYPE_CHECKING:
+    from histrs.gaussian_process._kernel import GeneralizedKernel
 
 # Larger tables are made a few columns at a time, for each call.
 _MAX_TABLE_BYTES = 1 << 30
@@ -38,21 +41,35 @@ class Score(Protocol):
 
 
 class ExactScore:
-    """A score from its functions of the columns, which are kept where there is room."""
+    """A score from its functions of the columns, which are kept where there is room.
 
-    takes_features = False
+    With a `kernel`, rows are features as they are, which the columns are not.
+    """
 
-    def __init__(self, columns: _histrs.SortedColumns, V: Array, n_threads: int) -> None:
-        self._columns, self._V = columns, V
+    def __init__(
+        self,
+        columns: _histrs.SortedColumns,
+        V: Array,
+        n_threads: int,
+        kernel: GeneralizedKernel | None = None,
+    ) -> None:
+        self._columns, self._V, self._kernel = columns, V, kernel
+        self.takes_features = kernel is not None
         self._functions: _histrs.ShapeFunctions | None = None
         if columns.n_knots * (V.shape[1] + 1) * 8 <= _MAX_TABLE_BYTES:
             self._functions = _histrs.ShapeFunctions(columns, V, n_threads)
 
     def evaluate(self, X: Matrix, n_threads: int) -> Array:
         """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
+        kernel = self._kernel
+        X = X.astype(np.float32) if X.dtype == np.uint8 else X
+        if kernel is not None and (self._functions is None or kernel.is_plain):
+            X, kernel = kernel.rows(X, n_threads), None
         if self._functions is None:
             return self._columns.cross_product(to_core(X), self._V, n_threads)
-        return self._functions.evaluate(to_core(X), n_threads)
+        if kernel is None:
+            return self._functions.evaluate(to_core(X), n_threads)
+        return kernel.evaluate(self._functions, X, n_threads)
 
     def error_bound(self) -> Array:
         """Return zeros."""

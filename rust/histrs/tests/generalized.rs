@@ -6,7 +6,9 @@
 mod common;
 
 use common::*;
-use histrs::intersection::{SortedColumns, Transform, TransformedRows, transform_rows};
+use histrs::intersection::{
+    ShapeFunctions, SortedColumns, Transform, TransformedRows, transform_rows,
+};
 use ndarray::{Array2, Axis};
 use proptest::prelude::*;
 
@@ -88,6 +90,10 @@ proptest! {
         let k = kernel(&rows, &rows);
         let size = times(&k, &v.mapv(f64::abs));
         assert_close(&columns.product(exec(), v.view()).unwrap(), &times(&k, &v), &size, 1e-12);
+        let functions = ShapeFunctions::new(exec(), &columns, v.view()).unwrap();
+        let weights = Some(&weights[..]);
+        let got = functions.evaluate_transformed(exec(), &stored.view(), &transform, weights);
+        assert_close(&got.unwrap(), &times(&k, &v), &size, 1e-12);
         let sums = Array2::from_shape_vec((x.nrows(), 1), columns.row_sums(exec()).unwrap());
         let want = rows.sum_axis(Axis(1)).insert_axis(Axis(1));
         assert_close(&sums.unwrap(), &want, &want, 1e-12);

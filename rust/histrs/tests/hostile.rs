@@ -476,15 +476,22 @@ fn calls() -> Vec<Call> {
             let _ = (inverse.rank(), inverse.factor_transposed());
             inverse.apply(exec(), v.view()).map(drop)
         }),
-        ("ShapeFunctions::new n_columns n_outputs column intercepts_and_slopes evaluate", |a| {
-            let [n, m, d, k] = a.sizes;
-            let columns = SortedColumns::new(exec(), &a.rows::<T>(n, d).view())?;
-            let functions = ShapeFunctions::new(exec(), &columns, a.array::<T, _>((n, k)).view())?;
-            let _ = (functions.n_columns(), functions.n_outputs());
-            let _ = functions.column(a.count(0)).map(drop);
-            let _ = functions.intercepts_and_slopes(a.count(0));
-            functions.evaluate(exec(), &a.rows::<T>(m, d).view()).map(drop)
-        }),
+        (
+            "ShapeFunctions::new n_columns n_outputs column intercepts_and_slopes evaluate evaluate_transformed",
+            |a| {
+                let [n, m, d, k] = a.sizes;
+                let columns = SortedColumns::new(exec(), &a.rows::<T>(n, d).view())?;
+                let functions =
+                    ShapeFunctions::new(exec(), &columns, a.array::<T, _>((n, k)).view())?;
+                let _ = (functions.n_columns(), functions.n_outputs());
+                let _ = functions.column(a.count(0)).map(drop);
+                let _ = functions.intercepts_and_slopes(a.count(0));
+                let (rows, transform, weights) = (a.rows::<T>(m, d), a.transform(), a.vector(d));
+                let weights = a.flag().then_some(&weights[..]);
+                let _ = functions.evaluate_transformed(exec(), &rows.view(), &transform, weights);
+                functions.evaluate(exec(), &rows.view()).map(drop)
+            },
+        ),
         ("StoredMinima::new n_rows n_bytes product", |a| {
             let [n, _, d, k] = a.sizes;
             let stored = StoredMinima::new(exec(), &a.rows::<T>(n, d).view())?;

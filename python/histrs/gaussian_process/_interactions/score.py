@@ -77,7 +77,9 @@ def _without_intercept(
         return DistributedScore(system.blocks, V, n_bins, interpolation)
     additive: Score
     if n_bins is None:
-        additive = ExactScore(system.columns, V, system.n_threads)
+        # Cells of pairs are of rows as the kernel sees them.
+        kernel = system.kernel if system.pairs is None else None
+        additive = ExactScore(system.columns, V, system.n_threads, kernel)
     else:
         kernel = system.kernel
         may_be_compact = system.pairs is None and kernel.transform == "identity"

@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use crate::convert::{Histograms, weights_of_features, with_histograms};
 use crate::executor::{call, with_executor};
 use crate::intersection::columns::SortedColumns;
+use crate::intersection::transform::Transform;
 use crate::intersection::{Matrix, Vector};
 
 /// The exact piecewise-linear functions of a score.
@@ -35,6 +36,22 @@ impl ShapeFunctions {
     ) -> PyResult<Matrix<'py>> {
         with_histograms!(&x, |x| {
             Ok(with_executor(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+        })
+    }
+
+    fn evaluate_transformed<'py>(
+        &self,
+        py: Python<'py>,
+        x: Histograms<'py>,
+        transform: &Transform,
+        weights: Option<PyReadonlyArray1<'py, f64>>,
+        n_threads: usize,
+    ) -> PyResult<Matrix<'py>> {
+        let weights = weights_of_features(&weights)?;
+        let weights = weights.as_deref();
+        with_histograms!(&x, |x| {
+            let evaluate = |e: &_| self.0.evaluate_transformed(e, &x, &transform.0, weights);
+            Ok(with_executor(py, n_threads, evaluate)?.into_pyarray(py))
         })
     }
 

@@ -12,6 +12,7 @@ use crate::intersection::columns::SortedColumns;
 use crate::intersection::knot_ranges::KnotRanges;
 use crate::intersection::panel::{MAX_WIDTH, Panel, PanelKernel, panel_widths, run_kernel};
 use crate::intersection::scan::column_table;
+use crate::intersection::transform::{Transform, check_weights};
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
 use crate::memory;
 use crate::simd::{Element, Vectors, dispatch};
@@ -167,16 +168,41 @@ impl ShapeFunctions {
         check_columns(COLUMNS_OF_X, x, self.n_columns())?;
         x.check(exec, "X")?;
         let mut out = memory::zero_matrix((x.n_rows(), self.n_outputs()))?;
-        self.add_to(exec, x, 0, &mut out)?;
+        self.add_to(exec, x, 0, |_, value| Ok(value), &mut out)?;
         Ok(out)
     }
 
-    /// Adds the scores; column 0 of the functions is column `first` of `x`.
+    /// The score of every row of `x` where the columns are of `w_d g(x(d))`: that of
+    /// [`transform_rows`](crate::intersection::transform_rows), without these rows.
+    ///
+    /// # Errors
+    ///
+    /// As [`evaluate`](Self::evaluate) and
+    /// [`transform_rows`](crate::intersection::transform_rows).
+    pub fn evaluate_transformed<T: Element>(
+        &self,
+        exec: &Executor,
+        x: &HistogramMatrix<'_, T>,
+        transform: &Transform,
+        weights: Option<&[f64]>,
+    ) -> Result<Array2<f64>> {
+        check_columns(COLUMNS_OF_X, x, self.n_columns())?;
+        transform.check()?;
+        check_weights(weights, x.n_columns())?;
+        x.check(exec, "X")?;
+        let mut out = memory::zero_matrix((x.n_rows(), self.n_outputs()))?;
+        let seen = |d: usize, value| transform.weighted(value, weights.map_or(1.0, |w| w[d]));
+        self.add_to(exec, x, 0, seen, &mut out)?;
+        Ok(out)
+    }
+
+    /// Adds the scores of rows as they are `seen`; column 0 of the functions is column `first` of `x`.
     fn add_to<T: Element>(
         &self,
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
         first: usize,
+        seen: impl Fn(usize, f64) -> Result<f64> + Sync,
         out: &mut Array2<f64>,
     ) -> Result<()> {
         let n_outputs = self.n_outputs();
@@ -189,14 +215,18 @@ impl ShapeFunctions {
                 dispatch(AddPlaced { placed, values, n_outputs, out: &mut *out });
                 placed.clear();
             };
+            let mut failed = None;
             visit_rows(x, start, n_rows, first, self.n_columns(), |row, d, value| {
-                placed.push(self.place(row, d, value));
+                match seen(d, value) {
+                    Ok(value) => placed.push(self.place(row, d, value)),
+                    Err(error) => failed = Some(error),
+                }
                 if placed.len() == PLACED {
                     add(&mut placed);
                 }
             });
             add(&mut placed);
-            Ok(())
+            failed.map_or(Ok(()), Err)
         })
     }
 
@@ -299,7 +329,7 @@ impl SortedColumns {
         for range in self.function_ranges(v.ncols()) {
             let first = range.start;
             let functions = ShapeFunctions::of_range(exec, self, v, range)?;
-            functions.add_to(exec, x, first, &mut out)?;
+            functions.add_to(exec, x, first, |_, value| Ok(value), &mut out)?;
         }
         Ok(out)
     }
