@@ -26,6 +26,8 @@ from benches.quality.tables import Rows, Table
 # Seconds of the processor for one fit and its answers; a process that waits gets three times that.
 LIMIT = 900
 _WAITING = 3
+# How the status begins where the process was killed.
+CRASHED = "the process ended"
 # Shares of the values that rows to predict lack.
 GAPS = (0.1, 0.3, 0.6)
 # Rows whose values are removed.
@@ -85,7 +87,7 @@ def _received(connection: Connection, process: Any) -> Found:
     except EOFError:
         process.join()
         late = process.exitcode == -signal.SIGXCPU
-        found = Found("limit" if late else f"the process ended with {process.exitcode}", {})
+        found = Found("limit" if late else f"{CRASHED} with {process.exitcode}", {})
     return found
 
 

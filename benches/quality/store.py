@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 
 from benches._harness import ROOT
-from benches.quality.fits import Found, Job
+from benches.quality.fits import CRASHED, Found, Job
 from benches.quality.scores import INTERVALS
 
 RESULTS = ROOT / "benches" / "results" / "quality.csv"
@@ -51,9 +51,9 @@ class Store:
                     self.lines[tuple(line[name] for name in KEY)] = line
 
     def has(self, job: Job) -> bool:
-        """Say whether a fit was done, with the version that is here."""
-        line = self.lines.get((*key_of(job), "", ""))
-        return line is not None and line["version"] == job.model.version
+        """Say whether a fit was done, with the version that is here; one that crashed was not."""
+        line = self.lines.get((*key_of(job), "", ""), {"version": "", "status": ""})
+        return line["version"] == job.model.version and not line["status"].startswith(CRASHED)
 
     def status(self, key: Key) -> str:
         """Return what became of a fit, or nothing."""
