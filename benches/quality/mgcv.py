@@ -95,4 +95,5 @@ def _run(script: str, folder: Path) -> None:
         ["Rscript", "-e", script, str(folder)], capture_output=True, text=True, check=False
     )
     if ended.returncode != 0:
-        raise RuntimeError(ended.stderr.strip().splitlines()[-1])
+        said = ended.stderr.strip().splitlines()
+        raise RuntimeError(" ".join(said[-3:]).removesuffix("Execution halted").strip())
