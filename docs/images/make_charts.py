@@ -64,13 +64,13 @@ REGRESSORS = ["SlicedGP", "IntersectionGP", "EBM", "random forest", "LightGBM"]
 PANELS = [
     (
         "Tables: mean rank of seven by log loss",
-        "benches.quality",
+        "benches.quality_small",
         mean_ranks("classification", "log loss", CLASSIFIERS),
         "",
     ),
     (
         "Tables: mean rank of nine by RMSE",
-        "benches.quality",
+        "benches.quality_small",
         mean_ranks("regression", "RMSE", REGRESSORS),
         "",
     ),
