@@ -32,11 +32,11 @@ def chosen_of(mutants: list[M], options: argparse.Namespace) -> Iterator[M]:
     """Return the mutants that the options ask for."""
     index, count = (int(number) for number in options.part.split("/"))
     mutants = mutants[index - 1 :: count]
+    if options.only is not None:
+        mutants = [mutant for mutant in mutants if re.search(options.only, mutant.name)]
     if options.sample is not None and options.sample < len(mutants):
         mutants = random.Random(options.seed).sample(mutants, options.sample)
-    for mutant in mutants:
-        if options.only is None or re.search(options.only, mutant.name):
-            yield mutant
+    yield from mutants
 
 
 def accepted_in(path: Path) -> set[str]:
