@@ -1,4 +1,6 @@
+use std::iter::zip;
 use std::marker::PhantomData;
+use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
@@ -54,8 +56,8 @@ impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
     fn with_simd<S: Simd>(self, simd: S) {
         let Self { term, left, right, out, stride, origin } = self;
         let width = left.width / T::lanes::<S>();
-        let [a, log_a] = [left.values(), left.logs()].map(|x| T::vectors::<S>(x).0);
-        let [b, log_b] = [right.values(), right.logs()].map(|x| T::vectors::<S>(x).0);
+        let [a, log_a] = [left.values(), left.logs::<K>()].map(|x| T::vectors::<S>(x).0);
+        let [b, log_b] = [right.values(), right.logs::<K>()].map(|x| T::vectors::<S>(x).0);
         for i in (0..left.n_rows).step_by(TILE) {
             for j in (0..right.n_rows).step_by(TILE) {
                 let x = [rows(a, i, width), rows(log_a, i, width)];
@@ -77,6 +79,17 @@ fn rows<V>(x: &[V], first: usize, width: usize) -> Rows<'_, V> {
     core::array::from_fn(|k| &x[(first + k) * width..(first + k + 1) * width])
 }
 
+/// Without `map`, whose code may stand apart.
+#[inline(always)]
+fn part<V>([a, b, c, d]: Rows<'_, V>, of: Range<usize>) -> Rows<'_, V> {
+    [&a[of.clone()], &b[of.clone()], &c[of.clone()], &d[of]]
+}
+
+#[inline(always)]
+fn of_four<'a, V>(((a, b), (c, d)): ((&'a V, &'a V), (&'a V, &'a V))) -> [&'a V; TILE] {
+    [a, b, c, d]
+}
+
 /// The sums of the terms for every pair of four rows and four rows, given with their logarithms.
 #[inline(always)]
 fn tile_sums<T: Element, K: Term, S: Simd>(
@@ -88,17 +101,24 @@ fn tile_sums<T: Element, K: Term, S: Simd>(
     let width = x[0][0].len();
     for start in (0..width).step_by(CHUNK) {
         let end = width.min(start + CHUNK);
-        let [[a0, a1, a2, a3], [p0, p1, p2, p3]] = x.map(|x| x.map(|row| &row[start..end]));
-        let [[b0, b1, b2, b3], [q0, q1, q2, q3]] = y.map(|y| y.map(|row| &row[start..end]));
+        let [a0, a1, a2, a3] = part(x[0], start..end);
+        let [p0, p1, p2, p3] = part(x[1], start..end);
+        let [b0, b1, b2, b3] = part(y[0], start..end);
+        let [q0, q1, q2, q3] = part(y[1], start..end);
         let mut acc = [[T::splat(simd, T::default()); TILE]; TILE];
-        // No closures here: vectors inside one may not be inlined, and are slow then.
-        for k in 0..a0.len() {
-            let (value, log) = ([a0[k], a1[k], a2[k], a3[k]], [p0[k], p1[k], p2[k], p3[k]]);
-            let (other, other_log) = ([b0[k], b1[k], b2[k], b3[k]], [q0[k], q1[k], q2[k], q3[k]]);
+        // All rows have as many vectors, which indices would check for each. No closures here: vectors
+        // inside one may not be inlined, and are slow then.
+        let (left, left_logs) = (zip(zip(a0, a1), zip(a2, a3)), zip(zip(p0, p1), zip(p2, p3)));
+        let (right, right_logs) = (zip(zip(b0, b1), zip(b2, b3)), zip(zip(q0, q1), zip(q2, q3)));
+        for ((values, logs), (others, other_logs)) in
+            zip(zip(left, left_logs), zip(right, right_logs))
+        {
+            let (value, log) = (of_four(values), of_four(logs));
+            let (other, other_log) = (of_four(others), of_four(other_logs));
             for i in 0..TILE {
                 for j in 0..TILE {
-                    let left = Entry { value: value[i], log: log[i] };
-                    let right = Entry { value: other[j], log: other_log[j] };
+                    let left = Entry { value: *value[i], log: *log[i] };
+                    let right = Entry { value: *other[j], log: *other_log[j] };
                     acc[i][j] = K::add::<T, S>(simd, acc[i][j], left, right);
                 }
             }

@@ -47,9 +47,9 @@ impl<T: Element> PackedRows<T> {
         &self.values
     }
 
-    /// The logarithms, or the values where there are none.
-    pub(super) fn logs(&self) -> &[T] {
-        if self.logs.is_empty() { &self.values } else { &self.logs }
+    /// The logarithms, or the values for a term that reads none, to the compiler too.
+    pub(super) fn logs<K: Term>(&self) -> &[T] {
+        if K::LOGS { &self.logs } else { &self.values }
     }
 }
 
