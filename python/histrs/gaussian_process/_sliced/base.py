@@ -47,7 +47,7 @@ from histrs.gaussian_process._variance import VarianceName
 InnerGP = BaseIntersectionGP | ProjectedGPRegressor | MaternGPClassifier
 
 # Rows whose projections are in memory at once.
-_BLOCK = 16_384
+_BLOCK = 4096
 # What may be set after a fit.
 _OF_PREDICTIONS = ("n_bins", "interpolation", "variance", "n_jobs", "verbose")
 
@@ -113,12 +113,15 @@ class BaseSlicedGP(BaseEstimator):
 
     def _read_table(self, X: Any, *, reset: bool) -> Array:
         """Return rows as numbers, of a table whose columns are those of the fit."""
-        return self._numbers(self._checked_table(X, reset=reset), reset=reset)
+        numbers = self._numbers(self._checked_table(X, reset=reset), reset=reset)
+        return numbers.astype(np.float64, copy=False)
 
     def _checked_table(self, X: Any, *, reset: bool) -> Array | list[Column]:
         """Return rows as a matrix of numbers, or, where they are a table, as its columns."""
         if not is_table(X) and (reset or self._table.is_of_numbers):
-            checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+            # Rows to predict are converted some at a time.
+            dtype = np.float64 if reset else [np.float64, np.float32]
+            checks: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": "allow-nan"}
             numbers: Array = validate_data(self, X, reset=reset, **checks)
             return numbers
         validate_columns(self, X, reset=reset)
@@ -148,13 +151,13 @@ class BaseSlicedGP(BaseEstimator):
         check_is_fitted(self)
         # A fit in another thread replaces the state whole.
         fitted = copied(self)
-        numbers = fitted._read_table(X, reset=False)
+        numbers = fitted._numbers(fitted._checked_table(X, reset=False))
         inner = fitted._inner_now(_OF_PREDICTIONS)
         size = len(numbers) if at_once else _BLOCK
-        parts = [
-            ask(inner, fitted._projection.apply(numbers[start : start + size], fitted._threads()))
-            for start in range(0, len(numbers), size)
-        ]
+        parts = []
+        for start in range(0, len(numbers), size):
+            some = numbers[start : start + size].astype(np.float64, copy=False)
+            parts.append(ask(inner, fitted._projection.apply(some, fitted._threads())))
         if isinstance(parts[0], tuple):
             return tuple(np.concatenate(part) for part in zip(*parts, strict=True))
         return np.concatenate(parts)
