@@ -152,7 +152,8 @@ def filled(A: pd.DataFrame, X: pd.DataFrame) -> pd.DataFrame:
         codes = Z[column].round().clip(0, X[column].cat.categories.size - 1).astype(int)
         Z[column] = pd.Categorical.from_codes(codes, dtype=X[column].dtype)
     for column in X.select_dtypes("datetime"):
-        Z[column] = pd.Timestamp(0) + pd.to_timedelta(Z[column], unit="D")
+        dates = pd.Timestamp(0) + pd.to_timedelta(Z[column], unit="D")
+        Z[column] = dates.astype(X[column].dtype)
     return Z
 
 

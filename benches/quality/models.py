@@ -2,7 +2,7 @@
 
 import importlib.util
 from collections.abc import Callable
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -75,8 +75,11 @@ class Model(NamedTuple):
 
     @property
     def version(self) -> str:
-        """What it was run with."""
-        return mgcv.version() if self.package == "mgcv" else version(self.package)
+        """What it was run with, or nothing where that is not installed."""
+        try:
+            return mgcv.version() if self.package == "mgcv" else version(self.package)
+        except PackageNotFoundError:
+            return ""
 
 
 def _classify(model: Any, X: Any, y: NDArray[Any]) -> Answers:
