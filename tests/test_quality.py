@@ -11,9 +11,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.metrics import log_loss
 
 from benches.quality import fits, page, scores, summary
+from benches.quality.answers import LEVELS, Answer
 from benches.quality.columns import indicators
 from benches.quality.fits import Found, Job
-from benches.quality.models import LEVELS, MODELS, Answer, Model
+from benches.quality.models import MODELS, Model
 from benches.quality.splits import Split, splits
 from benches.quality.store import Store, key_of
 from benches.quality.tables import Rows, Table, listed

@@ -17,8 +17,9 @@ from sklearn.impute import KNNImputer
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+from benches.quality.answers import Answer
 from benches.quality.columns import dates_as_numbers, words
-from benches.quality.models import Answer, Model
+from benches.quality.models import Model
 from benches.quality.scores import Scores, score_classes, score_numbers
 from benches.quality.splits import Split
 from benches.quality.tables import Rows, Table

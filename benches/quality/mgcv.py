@@ -4,7 +4,6 @@ import functools
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from benches.quality.answers import Answer, Answers
 from benches.quality.columns import dates_as_numbers, words
 
 # A column of fewer distinct values gets a line in place of a smooth function.
@@ -46,10 +46,8 @@ def version() -> str:
     return found.stdout if found.returncode == 0 else ""
 
 
-def fit(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Callable[[pd.DataFrame], Any]:
+def fit(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:
     """Fit smooth functions of numbers and effects of categories, of a number or of two classes."""
-    from benches.quality.models import Answer
-
     folder = tempfile.TemporaryDirectory()
     at = Path(folder.name)
     names = [f"x{i}" for i in range(X.shape[1])]
@@ -70,7 +68,7 @@ def fit(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Callable[[pd.Dat
         (at / "classes").touch()
     _run(_SCRIPT, at)
 
-    def answer(X: pd.DataFrame) -> Any:
+    def answer(X: pd.DataFrame) -> Answer:
         # Keeps the folder as long as it is asked.
         there = Path(folder.name)
         read(X).to_csv(there / "test.csv", index=False)

@@ -23,6 +23,7 @@ from sklearn.preprocessing import MinMaxScaler, StandardScaler
 from sklearn.svm import SVC, SVR
 
 from benches.quality import mgcv
+from benches.quality.answers import LEVELS, Answer, Answers
 from benches.quality.columns import dates_as_numbers, indicators, words
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
@@ -31,27 +32,10 @@ from histrs.gaussian_process import (
     SlicedGPRegressor,
 )
 
-Array = NDArray[np.float64]
-# Of quantiles that make a density: of the two intervals that are judged, and between.
-LEVELS = (0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975)
 # What a support vector machine is tuned over, by five folds.
 _GRID = {"C": [0.3, 3.0, 30.0, 300.0], "gamma": [0.01, 0.1, "scale"]}
 # Categories that HistGradientBoosting takes.
 _MOST_CATEGORIES = 255
-
-
-class Answer(NamedTuple):
-    """What a model says of rows."""
-
-    P: Array | None = None
-    """Probabilities of classes."""
-    mean: Array | None = None
-    std: Array | None = None
-    quantiles: Array | None = None
-    """Those at `LEVELS`, a column each."""
-
-
-Answers = Callable[[pd.DataFrame], Answer]
 
 
 class Model(NamedTuple):
@@ -90,13 +74,6 @@ def _classify(model: Any, X: Any, y: NDArray[Any]) -> Answers:
 def _regress(model: Any, X: Any, y: NDArray[Any]) -> Answers:
     model.fit(X, y)
     return lambda X: Answer(mean=model.predict(X))
-
-
-def _either(classifier: Callable[[], Any], regressor: Callable[[], Any]) -> Any:
-    def fit(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:
-        return _classify(classifier(), X, y) if has_classes else _regress(regressor(), X, y)
-
-    return fit
 
 
 def _sliced(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:

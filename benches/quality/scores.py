@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
-from benches.quality.models import LEVELS, Answer
+from benches.quality.answers import LEVELS, Answer
 
 Array = NDArray[np.float64]
 Scores = dict[str, float]

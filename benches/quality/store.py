@@ -60,7 +60,7 @@ class Store:
         return self.lines.get((*key, "", ""), {}).get("status", "")
 
     def add(self, job: Job, found: Found, machine: str) -> None:
-        """Add the lines of a fit in the place of older ones, and write the file."""
+        """Add the lines of a fit in the place of older ones."""
         key = key_of(job)
         self.lines = {k: line for k, line in self.lines.items() if k[: len(key)] != key}
         for (gaps, filled), scores in (found.scores or {("", ""): {}}).items():
