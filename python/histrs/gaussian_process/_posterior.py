@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._calibration import Readout
+from histrs._row_blocks import in_row_blocks
 from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices
@@ -126,8 +127,11 @@ class Posterior(BasePosterior[KernelSystem]):
     def _roots_of_bias(self, X: Matrix, prior: float) -> Array:
         """Return the roots of what constants add to covariances, a column for each system."""
         system = self.system
-        rows = system.kernel.rows(X, system.n_threads)
-        return self.roots_of_bias(lambda V: system.cross_product(rows, V), X.shape[0], prior)
+
+        def score(V: Array) -> Array:
+            return in_row_blocks(X, lambda rows: system.cross_product(system.kernel_rows(rows), V))
+
+        return self.roots_of_bias(score, X.shape[0], prior)
 
     def roots_of_bias(self, score: Callable[[Array], Array], n: int, prior: float) -> Array:
         """Return the roots of what constants add to covariances of `n` numbers, a column each.
@@ -181,11 +185,15 @@ class Posterior(BasePosterior[KernelSystem]):
     ) -> Array:
         """Return a readout of the posterior mean for every row (eq. 2)."""
         score = self.score(name, n_bins, interpolation)
-        if not score.takes_features:
-            if X.dtype == np.uint8:
-                X = X.astype(np.float32)
-            X = self.system.kernel.rows(X, n_threads)
-        return score.evaluate(X, n_threads) + self.readouts[name].offset
+        if score.takes_features:
+            return score.evaluate(X, n_threads) + self.readouts[name].offset
+
+        def of_rows(rows: Matrix) -> Array:
+            if rows.dtype == np.uint8:
+                rows = rows.astype(np.float32)
+            return score.evaluate(self.system.kernel.rows(rows, n_threads), n_threads)
+
+        return in_row_blocks(X, of_rows) + self.readouts[name].offset
 
     def intercept(self, name: str) -> Array:
         """Return what a readout is of a row to which no feature adds anything."""
@@ -268,7 +276,7 @@ class Posterior(BasePosterior[KernelSystem]):
             if name == "exact":
                 columns.append(self._exact_variance(system, X, n_outputs))
             else:
-                columns.append(self._variance(k, name, n_bins, n_eigenvectors).of(X))
+                columns.append(in_row_blocks(X, self._variance(k, name, n_bins, n_eigenvectors).of))
         variance = np.column_stack(columns) * self.amplitude
         return variance + self._roots_of_bias(X, 1.0) ** 2
 

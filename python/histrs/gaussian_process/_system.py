@@ -14,6 +14,7 @@ from scipy import sparse
 
 from histrs import _histrs
 from histrs._memory import physical_memory
+from histrs._row_blocks import in_row_blocks
 from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.coordinate_descent import Descent, coordinate_descent
@@ -331,10 +332,12 @@ class KernelSystem(PreconditionedMatrix):
         self, X: Matrix, tol: float, n_outputs: int
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row, and whether it was solved."""
-        X = self.kernel.rows(X, self.n_threads)
-        return self.variance_of(
-            self.prior(X), lambda rows: self._unscaled_cross_kernel(X[rows]), tol, n_outputs
-        )
+        prior = in_row_blocks(X, lambda rows: self.prior(self.kernel_rows(rows)))
+
+        def cross(rows: slice) -> Array:
+            return self._unscaled_cross_kernel(self.kernel_rows(X[rows]))
+
+        return self.variance_of(prior, cross, tol, n_outputs)
 
     def variance_of(
         self, prior: Array, cross: Callable[[slice], Array], tol: float, n_outputs: int

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._row_blocks import in_row_blocks
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
 from histrs.gaussian_process._system import KernelSystem
@@ -44,12 +45,12 @@ def variance_bounds(system: KernelSystem, X: Matrix, gap: float) -> tuple[Array,
         They hold, whether they are as near as `gap` or not; the rounding of double precision is
         counted in.
     """
-    X = system.kernel.rows(X, system.n_threads)
-    prior = system.prior(X)
+    prior = in_row_blocks(X, lambda rows: system.prior(system.kernel_rows(rows)))
     lower, upper = np.empty_like(prior), np.empty_like(prior)
     for start in range(0, len(prior), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        explained, missing = _explained(system, system.cross_kernel(X[rows]), prior[rows], gap)
+        k = system.cross_kernel(system.kernel_rows(X[rows]))
+        explained, missing = _explained(system, k, prior[rows], gap)
         upper[rows] = np.clip(prior[rows] - explained, 0.0, prior[rows])
         lower[rows] = np.maximum(prior[rows] - explained - missing, 0.0)
     return lower, upper

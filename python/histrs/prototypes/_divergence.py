@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,9 +57,8 @@ class Divergence(NamedTuple):
         return np.asarray(costs, dtype=np.float64)
 
 
-def normalized(X: Matrix, n_jobs: int | None) -> Matrix:
-    """Return rows of sum 1."""
-    X = canonical(X)
+def masses(X: Matrix, n_jobs: int | None) -> NDArray[Any]:
+    """Return the sums of rows, each of some finite mass."""
     n_threads = count_threads(n_jobs)
     _histrs.check_histograms(to_core(X), n_threads)
     sums = _histrs.row_sums(to_core(X), n_threads)
@@ -69,6 +68,13 @@ def normalized(X: Matrix, n_jobs: int | None) -> Matrix:
             f"X[{empty[0]}] sums to {sums[empty[0]]}: transport is between histograms of some "
             "finite mass; drop the row."
         )
+    return sums
+
+
+def normalized(X: Matrix, n_jobs: int | None) -> Matrix:
+    """Return rows of sum 1."""
+    X = canonical(X)
+    sums = masses(X, n_jobs)
     if sparse.issparse(X):
         scaled = X.astype(X.dtype, copy=True)
         scaled.data /= np.repeat(sums, np.diff(scaled.indptr))

@@ -20,10 +20,12 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._docs import documented
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
+from histrs._row_blocks import in_row_blocks
 from histrs._row_weights import ClassWeight, in_units_of_mean
 from histrs._validation import (
     HISTOGRAM_CHECKS,
     Matrix,
+    canonical,
     check_random_state,
     count_threads,
     naming_rows,
@@ -42,7 +44,13 @@ from histrs.prototypes._base import (
 )
 from histrs.prototypes._decisive import FEWEST_ROWS, decisive_costs
 from histrs.prototypes._descent import descend
-from histrs.prototypes._divergence import Divergence, default_reg, ground_distance, normalized
+from histrs.prototypes._divergence import (
+    Divergence,
+    default_reg,
+    ground_distance,
+    masses,
+    normalized,
+)
 from histrs.prototypes._docs import LEARNED_PROTOTYPES, SELECTED_PROTOTYPES
 from histrs.prototypes._gamma import searched_gamma
 from histrs.prototypes._learned import (
@@ -365,7 +373,9 @@ class HistogramCompressor(LearnedPrototypes):
             )
 
     def _check_queries(self, X: ArrayLike | Matrix) -> Matrix:
-        return normalized(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS), self.n_jobs)
+        queries: Matrix = canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
+        masses(queries, self.n_jobs)
+        return queries
 
     def _decisive_scores(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         check_is_fitted(self)
@@ -373,23 +383,33 @@ class HistogramCompressor(LearnedPrototypes):
         if queries.shape[0] < FEWEST_ROWS:
             return self._class_scores(X)
         H = np.asarray(self.prototypes_, dtype=np.float64)
-        costs = decisive_costs(
-            queries,
-            H,
-            self._divergence.of_rows_alone(H) / 2,
-            M=self.M_,
-            reg=self.reg_,
-            inverse_temperature=self.gamma_**2,
-            max_iter=MAX_ITER,
-            n_jobs=self.n_jobs,
-        )
+        own = self._divergence.of_rows_alone(H) / 2
+
+        def costs_of(rows: Matrix) -> Float64:
+            return decisive_costs(
+                normalized(rows, self.n_jobs),
+                H,
+                own,
+                M=self.M_,
+                reg=self.reg_,
+                inverse_temperature=self.gamma_**2,
+                max_iter=MAX_ITER,
+                n_jobs=self.n_jobs,
+            )
+
+        costs = in_row_blocks(queries, costs_of)
         return self._scores_of(costs, self.prototype_labels_).astype(queries.dtype)
 
     def _nearest(self, X: Matrix, k: int) -> Found:
         divergence = self._divergence
-        D = divergence.to(self.prototypes_, X) - divergence.of_rows_alone(X)[:, None] / 2
+
+        def distances(rows: Matrix) -> Float64:
+            rows = normalized(rows, self.n_jobs)
+            own: Float64 = divergence.of_rows_alone(rows)[:, None]
+            return divergence.to(self.prototypes_, rows) - own / 2
+
         # Rounding and the tolerance of transport may leave less than nothing.
-        return nearest(np.maximum(D, 0.0), k)
+        return nearest(np.maximum(in_row_blocks(X, distances), 0.0), k)
 
     @property
     def _divergence(self) -> Divergence:
