@@ -15,15 +15,16 @@ from scipy import sparse
 
 from benches._data import data_folder
 from histrs.gaussian_process import MinMaxGPRegressor
+from histrs.gaussian_process.kernels import MinMax
 
 FOLDER = data_folder() / "molecules"
 TARGETS = {"ESOL": "measured log solubility in mols per litre", "FreeSolv": "expt"}
 SPLITS = 5
 MODELS: dict[str, Callable[[], Any]] = {
-    "MinMax": lambda: MinMaxGPRegressor(intersection_weight=0, random_state=0),
+    "MinMax": lambda: MinMaxGPRegressor(MinMax(0), random_state=0),
     "weight learned": MinMaxGPRegressor,
-    "intersection": lambda: MinMaxGPRegressor(intersection_weight=1, random_state=0),
-    "Tanimoto of bits": lambda: MinMaxGPRegressor(intersection_weight=0, random_state=0),
+    "intersection": lambda: MinMaxGPRegressor(MinMax(1), random_state=0),
+    "Tanimoto of bits": lambda: MinMaxGPRegressor(MinMax(0), random_state=0),
 }
 
 

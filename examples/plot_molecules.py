@@ -15,6 +15,7 @@ from scipy import sparse
 from scipy.stats import norm
 
 from histrs.gaussian_process import MinMaxGPRegressor
+from histrs.gaussian_process.kernels import MinMax
 
 rng = np.random.default_rng(0)
 frequency = rng.gamma(0.1, size=800)
@@ -56,7 +57,7 @@ start = rng.choice(len(y), 2 * BATCH, replace=False).tolist()
 known = list(start)
 found = [y[known].max()]
 for _ in range(ROUNDS):
-    model = MinMaxGPRegressor(intersection_weight=0, random_state=0).fit(X[known], y[known])
+    model = MinMaxGPRegressor(MinMax(0), random_state=0).fit(X[known], y[known])
     known += choose(model, known)
     found.append(y[known].max())
 

@@ -14,6 +14,8 @@ from histrs.descriptors import BagOfVisualWords, FisherVector
 from histrs.detection import HOGFeatures, PartDetector
 from histrs.feature_selection import SelectRelevant
 from histrs.gaussian_process import (
+    GPClassifier,
+    GPRegressor,
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     MinMaxGPClassifier,
@@ -71,6 +73,8 @@ class Case(NamedTuple):
 CASES = [
     Case(lambda: IntersectionGPClassifier(random_state=0)),
     Case(lambda: IntersectionGPRegressor(random_state=0)),
+    Case(lambda: GPClassifier(noise=0.3, noise_bounds="fixed", random_state=0)),
+    Case(lambda: GPRegressor(noise=0.3, noise_bounds="fixed", random_state=0)),
     Case(lambda: MinMaxGPClassifier(random_state=0)),
     Case(lambda: MinMaxGPRegressor(random_state=0)),
     Case(lambda: SlicedGPClassifier(n_projections=16, random_state=0)),

@@ -13,6 +13,8 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
+from histrs.gaussian_process import GPClassifier, GPRegressor
+from histrs.gaussian_process.kernels import Constant
 from histrs.testing._common import LAYOUTS, lay_out
 from tests.oracles import intersection as oracle
 
@@ -31,6 +33,15 @@ def peak_of_memory(call):
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+
+
+def with_amplitude(model_class, given):
+    """Return parameters with the amplitude where a process has it: as a factor of its kernel."""
+    if not issubclass(model_class, (GPClassifier, GPRegressor)) or "amplitude" not in given:
+        return given
+    others = {name: value for name, value in given.items() if name != "amplitude"}
+    kernel = others.get("kernel", model_class._default_kernel())
+    return {**others, "kernel": Constant(given["amplitude"]) * kernel}
 
 
 # ---- one matrix in many containers ------------------------------------------------------------

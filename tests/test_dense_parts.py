@@ -1,7 +1,5 @@
 """What Gaussian processes with a stored kernel matrix are made of, each against its definition."""
 
-from dataclasses import dataclass, field
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -16,7 +14,6 @@ from histrs._solvers.cholesky import CholeskyFactor
 from histrs.gaussian_process import _cached_variance
 from histrs.gaussian_process._dense import left_out, stored
 from histrs.gaussian_process._dense import system as system_module
-from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.left_out import (
     Candidate,
     centred,
@@ -24,10 +21,7 @@ from histrs.gaussian_process._dense.left_out import (
     learn_by_leaving_out,
 )
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
-from histrs.gaussian_process._dense.matern import MaternKernel
-from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
 from histrs.gaussian_process._dense.posterior import DensePosterior
-from histrs.gaussian_process._dense.spd_kernels import DivergenceKernel, GaussianKernel
 from histrs.gaussian_process._dense.stored import StoredSystem, sharing
 from histrs.gaussian_process._dense.system import (
     DenseSystem,
@@ -35,6 +29,7 @@ from histrs.gaussian_process._dense.system import (
     check_stored_memory,
 )
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales, SearchSpace
+from histrs.gaussian_process.kernels import Divergence, Kernel, LogEuclidean, MinMax, Radial
 from tests.helpers import assert_close
 from tests.oracles import intersection, minmax
 from tests.oracles import spd as oracle
@@ -44,7 +39,19 @@ weighted = each("weighted", [False, True], ids=["equal rows", "weights"])
 
 NOISE, AMPLITUDE = 0.3, 1.7
 S = NOISE / AMPLITUDE
-GAUSSIAN = GaussianKernel(0.8, 2.0)
+ROWS = np.zeros((2, 2))
+
+
+class Gaussian(LogEuclidean):
+    """`exp(-gamma |x - y|^2)` of numbers."""
+
+    takes = "numbers"
+
+    def _take(self, X, weights, n_threads):
+        self.distance_scale_ = 1.0
+
+
+GAUSSIAN = Gaussian(0.4).taken(ROWS)
 
 
 def scale_of(rng, n, weighted):
@@ -153,11 +160,11 @@ def test_variances_are_never_negative(rng):
     assert np.all(variance < 1e-10)
 
 
-@dataclass(frozen=True)
-class Watched(DenseKernel):
+class Watched(Kernel):
     """Of ones, which keeps how many rows it was of, and how many threads there were."""
 
-    calls: list = field(default_factory=list)
+    def __init__(self):
+        self.calls = []
 
     def parts(self, X, Y, n_threads):
         self.calls.append((len(X), len(X if Y is None else Y), n_threads))
@@ -264,7 +271,12 @@ def counts(rng, n):
     return X
 
 
-COUNTED = MinMaxKernel(0.3, 5.0)
+def minmax_kernel(weight, size, kind=MinMax):
+    """Return the kernel of a fit to rows of such a mean sum."""
+    return kind(weight).taken(np.full((1, 1), size))
+
+
+COUNTED = minmax_kernel(0.3, 5.0)
 
 
 def of_counts(X, Z):
@@ -283,7 +295,7 @@ def test_a_stored_system_is_its_matrix(rng, monkeypatch, weighted):
     R = np.eye(40) if r is None else np.diag(r)
     K = R @ of_counts(X, X) @ R
     seen = []
-    monkeypatch.setattr(MinMaxKernel, "n_landmarks", lambda self, n: seen.append(n) or 512)
+    monkeypatch.setattr(MinMax, "n_landmarks", lambda self, n: seen.append(n) or 512)
     system = stored_system(X, r, tol=1e-9)
     assert system.stored is system.stored
     assert stored_system(X, known_stored=system.stored).stored is system.stored
@@ -363,16 +375,16 @@ def test_rows_held_out_are_predicted_by_the_others(rng, weighted):
         np.testing.assert_array_equal(system.row_scale, r)
 
 
-class Rough(MinMaxKernel):
+class Rough(MinMax):
     """Of which no more than three digits are kept."""
 
     least_tol = 1e-3
 
 
-@each(("kernel", "expected"), [(COUNTED, 1e-8), (Rough(0.3, 5.0), 1e-3)])
+@each(("kernel", "expected"), [(COUNTED, 1e-8), (minmax_kernel(0.3, 5.0, Rough), 1e-3)])
 def test_no_more_is_solved_for_than_what_is_kept_can_tell(rng, monkeypatch, kernel, expected):
     X, Y = counts(rng, 60), rng.normal(size=(60, 2))
-    monkeypatch.setattr(MinMaxKernel, "n_landmarks", lambda self, n: 3)
+    monkeypatch.setattr(MinMax, "n_landmarks", lambda self, n: 3)
     system = StoredSystem(X, NOISE, AMPLITUDE, kernel, 1, tol=1e-8)
     residual = system.solve_targets(Y).residual
     assert np.all(residual <= expected)
@@ -381,7 +393,7 @@ def test_no_more_is_solved_for_than_what_is_kept_can_tell(rng, monkeypatch, kern
 
 def test_what_is_not_solved_is_told_of(rng, monkeypatch):
     X, Y = counts(rng, 60), rng.normal(size=(60, 2))
-    monkeypatch.setattr(MinMaxKernel, "n_landmarks", lambda self, n: 1)
+    monkeypatch.setattr(MinMax, "n_landmarks", lambda self, n: 1)
     message = r"^The system of 60 rows is solved to .*, not to 1e-09 of .*, in 2 iterations\. Raise"
     with pytest.warns(ConvergenceWarning, match=message):
         stored_system(X, tol=1e-9, max_iter=2).solve_targets(Y)
@@ -479,7 +491,7 @@ def test_a_posterior_is_its_definition(rng, monkeypatch, make, n_systems, weight
 
 
 def likelihood_of(X, Y, r, kernel=GAUSSIAN):
-    return DenseLikelihood(X, kernel.parts(X, None, 1), Y, seed=lambda: 0, row_scale=r)
+    return DenseLikelihood(X, kernel.parts(X, None, 1), Y, kernel, seed=lambda: 0, row_scale=r)
 
 
 def log_density(X, Y, r, noise, amplitude):
@@ -507,7 +519,7 @@ def test_the_likelihood_and_its_gradient(rng, weighted, shared):
     assert found.value == pytest.approx(log_density(X, Y, r, *of_each))
     assert (found.std, found.gradient) == (0.0, {})
     assert likelihood.has_gradient
-    names = ["noise", "amplitude", "scaled_gamma"]
+    names = ["noise", "amplitude", "gamma"]
     found = likelihood.evaluate(values, names)
     assert found.value == pytest.approx(log_density(X, Y, r, *of_each))
     assert found.std == 0.0
@@ -518,9 +530,9 @@ def test_the_likelihood_and_its_gradient(rng, weighted, shared):
         ends = [likelihood.evaluate(space.unpack(theta + t)).value for t in (step, -step)]
         slopes.append((ends[0] - ends[1]) / 2e-5)
     np.testing.assert_allclose(space.pack_values(found.gradient), slopes, rtol=1e-5, atol=1e-5)
-    some = likelihood.evaluate(values, ["scaled_gamma"])
-    assert set(some.gradient) == {"scaled_gamma"}
-    assert some.gradient["scaled_gamma"] == pytest.approx(found.gradient["scaled_gamma"])
+    some = likelihood.evaluate(values, ["gamma"])
+    assert set(some.gradient) == {"gamma"}
+    assert some.gradient["gamma"] == pytest.approx(found.gradient["gamma"])
     spectrum = likelihood.spectrum(GAUSSIAN)
     pairs = zip(values.scales(), values.outputs(2), strict=True)
     by_pair = [spectrum.evaluate(scales, outputs) for scales, outputs in pairs]
@@ -680,11 +692,11 @@ def candidate_by_definition(K, ratio, Y, indices, r):
 def test_the_most_noise_that_predicts_rows_left_out_as_well(rng, weighted, n_classes, bounds):
     X, Y, indices = class_targets(rng, 24, n_classes)
     r = scale_of(rng, 24, weighted)
-    start = Hyperparameters(np.array([0.4]), np.array([1.3]), GaussianKernel(1.0, 2.0))
+    start = Hyperparameters(np.array([0.4]), np.array([1.3]), Gaussian(0.5).taken(ROWS))
     free = dict(zip(["noise", "amplitude"], bounds, strict=True))
-    free = {name: pair for name, pair in free.items() if pair} | {"scaled_gamma": (1e-3, 1e3)}
+    free = {name: pair for name, pair in free.items() if pair} | {"gamma": (1e-3, 1e3)}
     space = SearchSpace(start, free)
-    kernels = [start.kernel.with_parameters({"scaled_gamma": g}) for g in (0.1, 1.0, 4.0)]
+    kernels = [start.kernel.with_parameters({"gamma": g}) for g in (0.05, 0.5, 2.0)]
     told = []
     history, chosen = learn_by_leaving_out(
         likelihood_of(X, Y, r), space, kernels, progress=told.append
@@ -707,7 +719,7 @@ def test_the_most_noise_that_predicts_rows_left_out_as_well(rng, weighted, n_cla
         "leave_one_out_log_loss": [losses.mean() for _, losses, *_ in found],
         "noise": [[noise] for _, _, noise, *_ in found],
         "amplitude": [[amplitude] for *_, amplitude, _ in found],
-        "scaled_gamma": [kernel.scaled_gamma for *_, kernel in found],
+        "gamma": [kernel.gamma_ for *_, kernel in found],
     }
     expected = {k: v for k, v in expected.items() if k in free or k.startswith("leave")}
     assert set(history) == set(expected)
@@ -778,16 +790,15 @@ def test_the_simplest_of_those_as_good_as_the_best(others, expected):
 @each("n_columns", [1, 3])
 def test_the_gaussian_kernel_is_its_definition(rng, n_columns):
     X, Z = rng.normal(size=(7, n_columns)), rng.normal(size=(4, n_columns))
-    kernel = GaussianKernel(0.8, 2.5, 0.6)
-    expected = np.exp(-0.8 / 2.5 * cdist(X, Z, "sqeuclidean")) + 0.6
+    kernel = Gaussian(0.32).taken(X)
+    expected = np.exp(-0.32 * cdist(X, Z, "sqeuclidean"))
     np.testing.assert_allclose(kernel.between(X, Z, 1), expected)
     np.testing.assert_allclose(np.diag(kernel.between(X, None, 1)), kernel.diagonal(X, 1))
-    assert kernel.gamma == 0.8 / 2.5
-    assert kernel.parameter("scaled_gamma") == 0.8
+    assert kernel.parameter("gamma") == 0.32
     assert kernel.n_parts == len(kernel.parts(X, None, 1)) == 1
     np.testing.assert_allclose(
-        kernel.derivative("scaled_gamma", kernel.parts(X, Z, 1)),
-        slope_of(lambda g: kernel.with_parameters({"scaled_gamma": g}).between(X, Z, 1), 0.8),
+        kernel.derivative("gamma", kernel.parts(X, Z, 1)),
+        slope_of(lambda g: kernel.with_parameters({"gamma": g}).between(X, Z, 1), 0.32),
         atol=1e-8,
     )
 
@@ -816,7 +827,7 @@ def test_the_kernel_of_the_divergence_is_mixed_where_it_is_not_definite(rng, p, 
         share = 2.0 * (g - below)
         return (1.0 - share) * np.exp(-below * D) + share * np.exp(-(below + 0.5) * D)
 
-    kernel = DivergenceKernel(gamma, p)
+    kernel = Divergence(gamma).taken(X)
     parts = kernel.parts(X, Z, 1)
     np.testing.assert_allclose(parts[0], D, atol=1e-12)
     np.testing.assert_allclose(kernel.matrix(parts), by_definition(gamma), atol=1e-12)
@@ -833,7 +844,7 @@ def test_the_kernel_of_the_divergence_is_mixed_where_it_is_not_definite(rng, p, 
 @each("dtype", [np.float64, np.float32, np.int64])
 def test_the_minmax_kernel_is_its_definition(rng, weight, left, right, dtype):
     X, Z = counts(rng, 9), counts(rng, 4)
-    kernel = MinMaxKernel(weight, 5.0)
+    kernel = minmax_kernel(weight, 5.0)
     A, B = left(X.astype(dtype)), right(Z.astype(dtype))
 
     def by_definition(weight, X, Z):
@@ -852,26 +863,26 @@ def test_the_minmax_kernel_is_its_definition(rng, weight, left, right, dtype):
     if not 0.0 < weight < 1.0:
         return
     odds = weight / (1.0 - weight)
-    assert kernel.parameter("odds") == pytest.approx(odds)
-    other = kernel.with_parameters({"odds": 3.0})
-    assert (other.weight, other.size) == (0.75, 5.0)
+    assert kernel.parameter("intersection_weight") == pytest.approx(odds)
+    other = kernel.with_parameters({"intersection_weight": 3.0})
+    assert (other.intersection_weight_, other.mean_sum_) == (0.75, 5.0)
     slope = slope_of(lambda o: by_definition(o / (1.0 + o), X, Z), odds)
-    np.testing.assert_allclose(kernel.derivative("odds", parts), slope, atol=1e-8)
+    np.testing.assert_allclose(kernel.derivative("intersection_weight", parts), slope, atol=1e-8)
 
 
 def test_sums_of_any_size_are_in_units_of_the_first_fit():
-    kernel = MinMaxKernel(0.3, 1e-310)
+    kernel = minmax_kernel(0.3, 1e-310)
     X = np.full((2, 1), 1e-310)
     np.testing.assert_allclose(kernel.between(X, None, 1), np.ones((2, 2)))
     message = r"^The sum of a row of X is over 1\.8e\+308 times .* whose mean is 1e-05: give"
     with pytest.raises(ValueError, match=message):
-        MinMaxKernel(0.3, 1e-5).diagonal(np.full((2, 1), 1e305), 1)
+        minmax_kernel(0.3, 1e-5).diagonal(np.full((2, 1), 1e305), 1)
 
 
 @each("length", [0.5, 3.0])
 def test_the_matern_kernel_is_its_definition(rng, length):
     X, Z = rng.normal(size=(70, 3)), rng.normal(size=(4, 3))
-    kernel = MaternKernel(length)
+    kernel = Radial(length=length).taken(ROWS)
     r = np.sqrt(3.0) * cdist(X, Z) / length
     np.testing.assert_allclose(kernel.between(X, Z, 1), (1.0 + r) * np.exp(-r), atol=1e-7)
     np.testing.assert_array_equal(kernel.diagonal(X, 1), np.ones(70))
@@ -885,7 +896,7 @@ def test_the_matern_kernel_is_its_definition(rng, length):
 
 @each("n", [100, 400])
 def test_rounded_entries_are_far_below_the_least_noise(rng, n):
-    kernel = MaternKernel(1.0)
+    kernel = Radial(length=1.0).taken(ROWS)
     X = rng.normal(size=(n, 3))
     errors = kernel.product(kernel.stored(X, 1), np.eye(n), 1) - kernel.between(X, None, 1)
     ratio = kernel.least_ratio(n) / np.linalg.norm(errors, 2)
@@ -893,8 +904,8 @@ def test_rounded_entries_are_far_below_the_least_noise(rng, n):
 
 
 def test_more_rows_are_preconditioned_by_more_columns_up_to_a_limit():
-    n = [MaternKernel(1.0).n_landmarks(n) for n in (0, 8192, 16_000, 32_000, 10**6)]
+    n = [Radial(length=1.0).taken(ROWS).n_landmarks(n) for n in (0, 8192, 16_000, 32_000, 10**6)]
     assert n == [512, 512, 1000, 2000, 2048]
     # Of other kernels by as many as are documented.
-    assert MinMaxKernel(0.3, 1.0).n_landmarks(10**6) == 512
-    assert MinMaxKernel(0.3, 1.0).least_ratio(10**6) == 0.0
+    assert minmax_kernel(0.3, 1.0).n_landmarks(10**6) == 512
+    assert minmax_kernel(0.3, 1.0).least_ratio(10**6) == 0.0

@@ -16,8 +16,8 @@ from histrs.gaussian_process import (
     SlicedGPRegressor,
     SPDGPClassifier,
     SPDGPRegressor,
+    _doors,
 )
-from histrs.gaussian_process._dense import spd_base as _dense_spd
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
     ExpChi2Sampler,
@@ -269,7 +269,7 @@ def covariances_of_points(X):
 def test_scikit_learn_estimator_contract_of_covariances(estimator, check, monkeypatch):
     """The checks fit points, so covariances are made of them where rows become matrices."""
     for module in (
-        _dense_spd,
+        _doors,
         _covariance,
         _mdm,
         _range,

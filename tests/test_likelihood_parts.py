@@ -15,6 +15,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._weights import Scales
+from histrs.gaussian_process.kernels import MinMax
 from tests.helpers import PLAIN
 
 
@@ -119,7 +120,7 @@ def test_some_outputs_of_a_posterior_have_their_systems(data):
 
 @pytest.mark.parametrize(("most", "is_factorised"), [(30, True), (29, False)])
 def test_a_posterior_of_many_rows_is_not_factorised(data, monkeypatch, most, is_factorised):
-    monkeypatch.setattr(MinMaxGPRegressor, "_most_factorised", most)
+    monkeypatch.setattr(MinMax, "most_factorised", most)
     posterior = MinMaxGPRegressor(optimizer=None).fit(*data)._posterior
     assert posterior.is_factorised == is_factorised
 

@@ -13,13 +13,22 @@ from sklearn.utils import get_tags
 
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
 from histrs.gaussian_process._dense import system
+from histrs.gaussian_process.kernels import Constant, MinMax
 from tests.helpers import CONTAINERS, assert_close
 from tests.oracles import intersection, minmax
 
 pytestmark = pytest.mark.simd_paths
 
 NOISE, AMPLITUDE, WEIGHT = 0.2, 1.5, 0.3
-GIVEN = {"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None}
+
+
+def given(weight, amplitude=AMPLITUDE):
+    """Return parameters of a fit that learns nothing."""
+    kernel = Constant(amplitude) * MinMax(weight, "fixed")
+    return {"kernel": kernel, "noise": NOISE, "optimizer": None}
+
+
+GIVEN = given(0.5)
 
 
 def counts(rng, n):
@@ -39,9 +48,7 @@ def covariance(X, Z, weight, size):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
 def test_predictions_are_their_definition(rng, weight, container):
     (X, y), (X_star, _) = counts(rng, 50), counts(rng, 8)
-    model = MinMaxGPRegressor(intersection_weight=weight, **GIVEN, random_state=0).fit(
-        container(X), y
-    )
+    model = MinMaxGPRegressor(**given(weight), random_state=0).fit(container(X), y)
     size = X.sum(axis=1).mean()
     A = covariance(X, X, weight, size) + NOISE * np.eye(50)
     k = covariance(X, X_star, weight, size)
@@ -52,8 +59,8 @@ def test_predictions_are_their_definition(rng, weight, container):
     assert_close(cov, y.var() * (latent + NOISE * np.eye(8)), 1e-9)
     std = model.predict(X_star, return_std=True)[1]
     assert_close(std, np.sqrt(np.diag(cov)), 1e-9)
-    assert_close(model.mean_sum_, size, 1e-12)
-    assert model.intersection_weight_ == weight
+    assert_close(model.kernel_.mean_sum_, size, 1e-12)
+    assert model.kernel_.intersection_weight_ == weight
 
 
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
@@ -85,7 +92,7 @@ def test_the_weight_of_largest_likelihood_is_found(rng):
     assert len(model.theta_) == 3
     learned = model.log_marginal_likelihood()
     for weight in (0.0, 0.2, 0.5, 0.8, 1.0):
-        other = MinMaxGPRegressor(intersection_weight=weight, random_state=0).fit(X, y)
+        other = MinMaxGPRegressor(MinMax(weight, "fixed"), random_state=0).fit(X, y)
         assert len(other.theta_) == 2
         assert learned > other.log_marginal_likelihood() - 0.05
     theta = np.log([0.1, 0.7, 0.4])
@@ -97,7 +104,9 @@ def test_the_weight_of_largest_likelihood_is_found(rng):
     assert error < 1e-4
     assert (
         0.001
-        < MinMaxGPRegressor(optimizer="nelder-mead", random_state=0).fit(X, y).intersection_weight_
+        < MinMaxGPRegressor(optimizer="nelder-mead", random_state=0)
+        .fit(X, y)
+        .kernel_.intersection_weight_
         < 0.999
     )
 
@@ -107,7 +116,7 @@ def test_the_kernel_that_targets_come_from_is_found(rng):
     weights = []
     for kernel in (minmax.minmax_kernel(X), intersection.intersection_kernel(X)):
         y = rng.multivariate_normal(np.zeros(150), kernel + 1e-2 * np.eye(150))
-        weights.append(MinMaxGPRegressor(random_state=0).fit(X, y).intersection_weight_)
+        weights.append(MinMaxGPRegressor(random_state=0).fit(X, y).kernel_.intersection_weight_)
     assert weights[0] < 0.3
     assert weights[1] > 0.7
 
@@ -117,14 +126,12 @@ def test_rows_come_and_go(rng, model_class):
     X, y = counts(rng, 60)
     y = y if model_class is MinMaxGPRegressor else np.digitize(y, [4.0, 5.0])
     X = sparse.csr_array(X)
-    model = model_class(intersection_weight=WEIGHT, **GIVEN, random_state=0).fit(X, y)
+    model = model_class(**given(WEIGHT), random_state=0).fit(X, y)
     # The size of rows stays that of the first fit.
-    grown = model_class(intersection_weight=WEIGHT, **GIVEN, random_state=0).partial_fit(
-        X[:40], y[:40]
-    )
-    size = grown.mean_sum_
+    grown = model_class(**given(WEIGHT), random_state=0).partial_fit(X[:40], y[:40])
+    size = grown.kernel_.mean_sum_
     grown.partial_fit(X[40:], y[40:]).forget([3, 45])
-    assert grown.mean_sum_ == size != model.mean_sum_
+    assert grown.kernel_.mean_sum_ == size != model.kernel_.mean_sum_
     kept = np.setdiff1d(np.arange(60), [3, 45])
     K = covariance(X[kept].toarray(), X[kept].toarray(), WEIGHT, size)
     Y = grown.Y_fit_ / (grown.y_std_ if model_class is MinMaxGPRegressor else 1.0)
@@ -154,7 +161,7 @@ def test_empty_rows_and_constant_targets(rng):
     X, y = counts(rng, 20)
     model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(np.zeros((20, 5)), y)
     assert_close(model.predict(np.zeros((2, 5))), np.full(2, y.mean()), 1e-9)
-    assert model.mean_sum_ == 1.0
+    assert model.kernel_.mean_sum_ == 1.0
     with pytest.warns(UserWarning, match="targets are constant"):
         model = MinMaxGPRegressor(random_state=0).fit(X, np.full(20, 3.0))
     assert_close(model.predict(X), np.full(20, 3.0), 1e-12)
@@ -165,7 +172,7 @@ def test_the_mean_of_sums_of_any_size(rng, size):
     X, y = counts(rng, 30)
     X *= size
     model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
-    assert model.mean_sum_ == pytest.approx((X / size).sum(axis=1).mean() * size)
+    assert model.kernel_.mean_sum_ == pytest.approx((X / size).sum(axis=1).mean() * size)
 
 
 @pytest.mark.parametrize("model_class", [MinMaxGPRegressor, MinMaxGPClassifier])
@@ -192,7 +199,7 @@ def test_bad_rows_change_nothing(rng):
     with pytest.raises(ValueError, match="expecting 12 features"):
         model.predict(X[:, :3])
     with pytest.raises(ValueError, match="intersection_weight"):
-        clone(model).set_params(intersection_weight=1.5).fit(X, y)
+        MinMaxGPRegressor(MinMax(1.5)).fit(X, y)
     for rows in (X, broken):
         with pytest.raises(NotFittedError):
             MinMaxGPRegressor(random_state=0).predict(rows)
@@ -224,8 +231,9 @@ def test_survives_pickle_and_a_grid_search(rng):
     copy = pickle.loads(pickle.dumps(model))
     assert_close(copy.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1], 1e-10)
     assert copy.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood())
-    grid = {"intersection_weight": [0.0, 0.5]}
-    search = GridSearchCV(MinMaxGPRegressor(optimizer=None, random_state=0), grid, cv=3).fit(X, y)
+    grid = {"kernel__intersection_weight": [0.0, 0.5]}
+    model = MinMaxGPRegressor(MinMax(), optimizer=None, random_state=0)
+    search = GridSearchCV(model, grid, cv=3).fit(X, y)
     assert search.best_score_ > 0.0
 
 
@@ -243,7 +251,7 @@ def test_wide_sparse_rows(rng):
 
 def test_variances_that_overflow_are_refused(rng):
     X, y = rng.random((12, 4)), rng.normal(size=12)
-    model = MinMaxGPRegressor(noise=1e-3, amplitude=1e6, optimizer=None, random_state=0).fit(X, y)
+    model = MinMaxGPRegressor(1e6 * MinMax(), noise=1e-3, optimizer=None, random_state=0).fit(X, y)
     assert np.isfinite(model.predict(np.full((2, 4), 1e290), return_std=True)[1]).all()
     with pytest.raises(ValueError, match=r"Variances of X\[0\] overflow: scale X down"):
         model.predict(np.full((2, 4), 1e305), return_std=True)

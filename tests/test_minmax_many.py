@@ -12,27 +12,26 @@ from sklearn.metrics import log_loss
 
 from histrs import _histrs, _memory
 from histrs._validation import to_core
-from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
-from histrs.gaussian_process._dense import base, system
-from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, _kernel_gp
+from histrs.gaussian_process._dense import system
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
-from histrs.gaussian_process._dense.minmax import BaseMinMaxGP
-from histrs.gaussian_process._dense.minmax_kernel import MinMaxKernel
+from histrs.gaussian_process.kernels import Constant, MinMax
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, assert_close
 from tests.oracles import intersection, minmax
-from tests.test_minmax_gp import AMPLITUDE, GIVEN, NOISE, counts, covariance
+from tests.test_minmax_gp import AMPLITUDE, NOISE, counts, covariance
+from tests.test_minmax_gp import given as options
 
 pytestmark = pytest.mark.simd_paths
 
-WEIGHT = {"intersection_weight": 0.3}
+GIVEN = {**options(0.3), "tol": 1e-9}
+WEIGHT = MinMax(0.3, "fixed")
 
 
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch):
-    monkeypatch.setattr(BaseMinMaxGP, "_most_factorised", 40)
-    monkeypatch.setattr(base, "_SCALE_ROWS", 30)
-    monkeypatch.setattr(base.BaseDenseGP, "_iterations", lambda self: {"tol": 1e-9})
+    monkeypatch.setattr(MinMax, "most_factorised", 40)
+    monkeypatch.setattr(_kernel_gp, "_SCALE_ROWS", 30)
 
 
 def definition(X, y, X_star, r=None):
@@ -72,7 +71,7 @@ def test_products_are_their_definition(X, minmax_weight, n_threads):
 @pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
 def test_predictions_are_their_definition(rng, container):
     (X, y), (X_star, _) = counts(rng, 90), counts(rng, 8)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(container(X), y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(container(X), y)
     assert not model._posterior.is_factorised
     mean, std = definition(X, y, X_star)
     assert_close(model.predict(container(X_star)), mean, 1e-6)
@@ -83,7 +82,7 @@ def test_predictions_are_their_definition(rng, container):
 
 def test_few_rows_are_factorised(rng):
     X, y = counts(rng, 40)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
     assert model._posterior.is_factorised
     assert model.std_error_ == 0.0
 
@@ -92,7 +91,7 @@ def test_weights_of_rows(rng):
     (X, y), (X_star, _) = counts(rng, 90), counts(rng, 8)
     r = rng.uniform(0.2, 2.0, size=90)
     r /= r.mean()
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y, r)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y, r)
     mean, std = definition(X, y, X_star, r)
     found = model.predict(X_star, return_std=True)
     assert_close(found[0], mean, 1e-6)
@@ -101,7 +100,7 @@ def test_weights_of_rows(rng):
 
 def test_covariances_are_solved_for(rng):
     (X, y), (X_star, _) = counts(rng, 70), counts(rng, 8)
-    many = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
+    many = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
     cov = many.predict(X_star, return_cov=True)[1]
     size, n = X.sum(axis=1).mean(), NOISE * np.eye(70)
     k = covariance(X, X_star, 0.3, size)
@@ -119,10 +118,10 @@ def test_each_target_has_its_own_noise(rng):
     assert first.stored is second.stored
     for k in range(2):
         alone = MinMaxGPRegressor(
+            Constant(model.amplitude_[k]) * MinMax(model.kernel_.intersection_weight_),
             noise=model.noise_[k],
-            amplitude=model.amplitude_[k],
-            intersection_weight=model.intersection_weight_,
             optimizer=None,
+            tol=1e-9,
             random_state=0,
         ).fit(X, Y[:, k])
         assert_close(model.predict(X[:9])[:, k], alone.predict(X[:9]), 1e-6)
@@ -169,9 +168,9 @@ def test_bad_entries_are_named_by_their_place(rng, row):
 def test_scales_are_learned_from_as_many_rows_as_there_may_be(rng, monkeypatch, weighted):
     X, y = counts(rng, 60)
     r = rng.uniform(0.2, 2.0, size=60) if weighted else None
-    monkeypatch.setattr(base, "_SCALE_ROWS", 60)
-    many = MinMaxGPRegressor(**WEIGHT, random_state=0).fit(X, y, r)
-    monkeypatch.setattr(BaseMinMaxGP, "_most_factorised", 1000)
+    monkeypatch.setattr(_kernel_gp, "_SCALE_ROWS", 60)
+    many = MinMaxGPRegressor(WEIGHT, random_state=0, tol=1e-9).fit(X, y, r)
+    monkeypatch.setattr(MinMax, "most_factorised", 1000)
     few = clone(many).fit(X, y, r)
     # All of them, each once.
     assert_close(many.theta_, few.theta_, 1e-9)
@@ -179,9 +178,9 @@ def test_scales_are_learned_from_as_many_rows_as_there_may_be(rng, monkeypatch, 
 
 def test_noise_is_raised_to_what_kept_sums_ask_for(rng, monkeypatch):
     X, y = counts(rng, 60)
-    monkeypatch.setattr(MinMaxKernel, "least_ratio", lambda self, n: n / 120.0)
+    monkeypatch.setattr(MinMax, "least_ratio", lambda self, n: n / 120.0)
     for amplitude, noise in ((4.0, 2.0), (0.1, 0.3)):
-        model = MinMaxGPRegressor(noise=0.3, amplitude=amplitude, optimizer=None, **WEIGHT)
+        model = MinMaxGPRegressor(amplitude * WEIGHT, noise=0.3, optimizer=None)
         assert model.fit(X, y).noise_ == noise
         assert model.amplitude_ == amplitude
 
@@ -190,7 +189,7 @@ def test_of_targets_that_miss_rows_the_largest_error_is_told(rng):
     X, y = counts(rng, 120)
     Y = np.column_stack([y, y])
     Y[:30, 1] = np.nan
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, Y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, Y)
     errors = [fit.std_error_ for fit in model.pattern_fits_]
     assert len(errors) == 2
     assert model.std_error_ == max(errors) > 0.0
@@ -198,10 +197,10 @@ def test_of_targets_that_miss_rows_the_largest_error_is_told(rng):
 
 def test_further_rows_start_from_what_is_known(rng, monkeypatch):
     X, y = counts(rng, 200)
-    monkeypatch.setattr(MinMaxKernel, "n_landmarks", lambda self, n: 2)
+    monkeypatch.setattr(MinMax, "n_landmarks", lambda self, n: 2)
     Y = np.column_stack([y, y**2])
-    fixed = {"noise": [0.2, 0.3], "amplitude": [1.0, 1.5], "optimizer": None, "random_state": 0}
-    model = MinMaxGPRegressor(**fixed, **WEIGHT).fit(X[:199], Y[:199])
+    fixed = {"noise": [0.2, 0.3], "optimizer": None, "random_state": 0, "tol": 1e-9}
+    model = MinMaxGPRegressor(Constant([1.0, 1.5]) * WEIGHT, **fixed).fit(X[:199], Y[:199])
     first = model.n_iter_
     last = model.partial_fit(X[199:], Y[199:]).n_iter_
     assert np.all(last < first)
@@ -209,7 +208,7 @@ def test_further_rows_start_from_what_is_known(rng, monkeypatch):
 
 def test_rows_come_and_go(rng):
     X, y = counts(rng, 100)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X[:60], y[:60])
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X[:60], y[:60])
     model.partial_fit(X[60:], y[60:]).forget(np.arange(5))
     size = X[:60].sum(axis=1).mean()
     rest = slice(5, None)
@@ -222,7 +221,7 @@ def test_rows_come_and_go(rng):
 
 def test_pickles_predict_the_same(rng):
     X, y = counts(rng, 90)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
     expected = model.predict(X[:20], return_std=True)
     loaded = pickle.loads(pickle.dumps(model))
     for found, right in zip(loaded.predict(X[:20], return_std=True), expected, strict=True):
@@ -231,9 +230,7 @@ def test_pickles_predict_the_same(rng):
 
 def test_threads_do_not_matter(rng):
     X, y = counts(rng, 300)
-    models = [
-        MinMaxGPRegressor(n_jobs=n, **WEIGHT, **GIVEN, random_state=0).fit(X, y) for n in (1, 2, 7)
-    ]
+    models = [MinMaxGPRegressor(n_jobs=n, **GIVEN, random_state=0).fit(X, y) for n in (1, 2, 7)]
     for model in models[1:]:
         for found, right in zip(
             model.predict(X[:20], return_std=True),
@@ -245,7 +242,7 @@ def test_threads_do_not_matter(rng):
 
 def test_what_needs_a_factor_says_so(rng):
     X, y = counts(rng, 90)
-    model = MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
+    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="Leave-one-out in closed form needs a Cholesky factor"):
         model.predict_leave_one_out()
 
@@ -254,29 +251,30 @@ def test_memory_is_looked_at_before(rng, monkeypatch):
     X, y = counts(rng, 90)
     # No matrix of all pairs in double precision is needed.
     monkeypatch.setattr(system, "physical_memory", lambda: 8.0 * 90**2)
-    MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X[:80], y[:80]).partial_fit(
-        X[80:], y[80:]
-    )
+    MinMaxGPRegressor(**GIVEN, random_state=0).fit(X[:80], y[:80]).partial_fit(X[80:], y[80:])
     monkeypatch.setattr(_memory, "physical_memory", lambda: 9000)
     with pytest.raises(MemoryError, match="two bytes for every pair of rows"):
-        MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
+        MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
 
 
 def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
     X, y = counts(rng, 90)
-    options = {"tol": 1e-9, "max_iter": 1}
-    monkeypatch.setattr(base.BaseDenseGP, "_iterations", lambda self: options)
-    monkeypatch.setattr(DenseKernel, "n_landmarks", lambda self, n: 1)
+    monkeypatch.setattr(MinMax, "n_landmarks", lambda self, n: 1)
     with pytest.warns(match="is solved to .* not to 1e-09"):
-        MinMaxGPRegressor(**WEIGHT, **GIVEN, random_state=0).fit(X, y)
+        MinMaxGPRegressor(**GIVEN, max_iter=1, random_state=0).fit(X, y)
 
 
 def test_amplitude_is_a_factor_of_both(rng):
     X, y = counts(rng, 60)
-    given = {**WEIGHT, "optimizer": None}
-    one = MinMaxGPRegressor(noise=NOISE, amplitude=AMPLITUDE, **given, random_state=0).fit(X, y)
-    two = MinMaxGPRegressor(noise=4 * NOISE, amplitude=4 * AMPLITUDE, **given, random_state=0).fit(
-        X, y
+    one, two = (
+        MinMaxGPRegressor(
+            factor * AMPLITUDE * WEIGHT,
+            noise=factor * NOISE,
+            optimizer=None,
+            random_state=0,
+            tol=1e-9,
+        ).fit(X, y)
+        for factor in (1, 4)
     )
     assert_close(one.predict(X), two.predict(X), 1e-6)
     std = [model.predict(X, return_std=True)[1] for model in (one, two)]
@@ -286,10 +284,10 @@ def test_amplitude_is_a_factor_of_both(rng):
 def test_classes_of_many_rows_are_those_of_a_factor(rng, monkeypatch):
     X, y = counts(rng, 260)
     labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    many = MinMaxGPClassifier(**WEIGHT, **GIVEN, random_state=0).fit(X[:200], labels[:200])
+    many = MinMaxGPClassifier(**GIVEN, random_state=0).fit(X[:200], labels[:200])
     assert np.all(many.n_iter_ > 1)
     assert 0.0 < many.std_error_ < 0.2
-    monkeypatch.setattr(BaseMinMaxGP, "_most_factorised", 1000)
+    monkeypatch.setattr(MinMax, "most_factorised", 1000)
     few = clone(many).fit(X[:200], labels[:200])
     assert np.all(few.n_iter_ == 1)
     assert few.std_error_ == 0.0

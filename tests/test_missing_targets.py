@@ -16,12 +16,19 @@ from sklearn.preprocessing import FunctionTransformer
 
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
+    LikelihoodSearch,
     MinMaxGPRegressor,
     SlicedGPRegressor,
     SPDGPRegressor,
 )
-from tests.helpers import assert_close
+from histrs.gaussian_process.kernels import MinMax, Tangent
+from tests.helpers import assert_close, with_amplitude
 from tests.oracles import intersection, missing
+
+
+def dense(model_class, kernel, given):
+    return model_class(**with_amplitude(model_class, {"kernel": kernel, **given}), random_state=0)
+
 
 KINDS = {
     "intersection": lambda **given: IntersectionGPRegressor(**given, random_state=0),
@@ -29,8 +36,8 @@ KINDS = {
         **{"solver": "cg", "tol": 1e-10, "variance": "exact", **given}, random_state=0
     ),
     "smooth": lambda **given: IntersectionGPRegressor(smoothness="both", **given, random_state=0),
-    "minmax": lambda **given: MinMaxGPRegressor(intersection_weight=0.5, **given, random_state=0),
-    "spd": lambda **given: SPDGPRegressor(gamma=0.5, **given, random_state=0),
+    "minmax": lambda **given: dense(MinMaxGPRegressor, MinMax(0.5, "fixed"), given),
+    "spd": lambda **given: dense(SPDGPRegressor, Tangent(0.5, "fixed"), given),
 }
 EVERY = pytest.mark.parametrize("kind", KINDS)
 GIVEN = {"optimizer": None, "noise": 0.05, "amplitude": 0.8}
@@ -456,8 +463,12 @@ def test_bad_input_changes_nothing():
         model.partial_fit(bad, Y)
     with pytest.raises(ValueError, match="as many targets per row"):
         model.partial_fit(X, Y[:, :2])
-    with pytest.raises(ValueError, match="shared_hyperparameters"):
-        make("intersection", shared_hyperparameters=True).fit(X, Y)
+    for kind, options in (
+        ("intersection", {"shared_hyperparameters": True}),
+        ("minmax", {"optimizer": LikelihoodSearch(shared=True)}),
+    ):
+        with pytest.raises(ValueError, match="shared"):
+            make(kind, **options).fit(X, Y)
     for ask in (model.shape_functions, model.export_tables, lambda: model.explain(X)):
         with pytest.raises(ValueError, match="pattern_fits_"):
             ask()

@@ -20,9 +20,11 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
 )
 from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process.kernels import Divergence
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.svm import BundleSVC, IntersectionSVC
 from tests.all_estimators import CASES, data
+from tests.helpers import with_amplitude
 
 each = pytest.mark.parametrize
 CLASSIFIERS = [IntersectionGPClassifier, MinMaxGPClassifier, SlicedGPClassifier]
@@ -179,10 +181,9 @@ def test_noise_is_given_to_each_of_repeated_rows(make):
     case = next(case for case in CASES if name_of(case) == make.__name__)
     X, y, _, _ = sample(case)
     given = {"noise": 0.3, "amplitude": 0.5, "optimizer": None, "random_state": 0}
-    if make is MinMaxGPRegressor:
-        given["intersection_weight"] = 0.5
     if make is SPDGPRegressor:
-        given |= {"gamma": 0.5, "kernel": "jbld"}
+        given["kernel"] = Divergence(0.5)
+    given = with_amplitude(make, given)
     once, twice = (
         make(**given).fit(np.tile(X, (n, *[1] * (X.ndim - 1))), np.tile(y, n)) for n in (1, 2)
     )
@@ -222,15 +223,19 @@ def test_matrices_that_stand_twice_predict_as_if_they_stood_once(kernel):
     assert twice.score(rows, truth) == pytest.approx(once.score(rows, truth), abs=1e-3)
 
 
+def reference_of(model):
+    return model.kernel_.k1.reference_
+
+
 def test_the_reference_of_covariances_is_that_of_repeated_ones():
     X, y = covariances(0, 40)
     weights = np.random.default_rng(0).integers(0, 4, 40)
     found = SPDGPClassifier(random_state=0).fit(X, y, sample_weight=weights)
     rows = np.repeat(np.arange(40), weights)
     expected = SPDGPClassifier(random_state=0).fit(X[rows], y[rows])
-    np.testing.assert_allclose(found.reference_, expected.reference_, rtol=1e-9)
+    np.testing.assert_allclose(reference_of(found), reference_of(expected), rtol=1e-9)
     plain = SPDGPClassifier(random_state=0).fit(X, y)
-    assert not np.allclose(found.reference_, plain.reference_, rtol=1e-3)
+    assert not np.allclose(reference_of(found), reference_of(plain), rtol=1e-3)
 
 
 # ---- rows that come and go ----------------------------------------------------------------------
@@ -246,8 +251,7 @@ def test_of_equal_rows_those_that_are_forgotten_take_their_weight(make, removed)
     given = {"noise": 0.3, "amplitude": 0.5, "optimizer": None, "random_state": 0}
     if make is IntersectionGPRegressor:
         given |= {"feature_weights": None, "intercept_variance": 0.0}
-    else:
-        given["intersection_weight"] = 0.5
+    given = with_amplitude(make, given)
     model = make(**given).fit(X[:40], y[:40]).partial_fit(X[40:], y[40:])
     assert len(model.X_fit_) == 30
     kept = np.delete(np.arange(50), removed)
@@ -274,8 +278,7 @@ def test_equal_rows_are_left_out_together_unless_their_targets_differ(make):
     given = {"noise": 0.3, "amplitude": 0.5, "optimizer": None, "random_state": 0}
     if make is IntersectionGPRegressor:
         given |= {"feature_weights": None, "intercept_variance": 0.0}
-    else:
-        given["intersection_weight"] = 0.5
+    given = with_amplitude(make, given)
     model = make(**given).fit(X, y)
     mean, std = model.predict_leave_one_out()
     assert mean.shape == (60,)

@@ -23,7 +23,9 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
 )
 from histrs.gaussian_process._row_weights import appended, roots
+from histrs.gaussian_process.kernels import MinMax
 from histrs.metrics import minmax_kernel
+from tests.helpers import with_amplitude
 from tests.oracles import intersection, leave_one_out
 from tests.oracles import row_weights as oracle
 
@@ -113,7 +115,8 @@ def test_any_weights(seed, n, scale):
 def test_minmax_kernel():
     X, y, weights = sample()
     rows = sample(1, 9)[0]
-    model = MinMaxGPRegressor(intersection_weight=0.0, **GIVEN, random_state=0).fit(X, y, weights)
+    options = with_amplitude(MinMaxGPRegressor, {**GIVEN, "kernel": MinMax(0.0)})
+    model = MinMaxGPRegressor(**options, random_state=0).fit(X, y, weights)
     mean, std = model.predict(rows, return_std=True)
     want_mean, want_std = expected(minmax_kernel, X, y, weights, rows)
     np.testing.assert_allclose(mean, want_mean, rtol=1e-9)
@@ -165,9 +168,10 @@ def test_leave_one_out(model_class):
     extra = (
         {"feature_weights": None, "intercept_variance": 0.0}
         if model_class is IntersectionGPRegressor
-        else {"intersection_weight": 0.0}
+        else {"kernel": MinMax(0.0)}
     )
-    model = model_class(**GIVEN, **extra, random_state=0).fit(X, y, weights)
+    options = with_amplitude(model_class, {**GIVEN, **extra})
+    model = model_class(**options, random_state=0).fit(X, y, weights)
     mean, std = model.predict_leave_one_out()
     z, centre, spread = oracle.standardised(y, weights)
     A = GIVEN["amplitude"] * KERNELS[model_class](X) + np.diag(GIVEN["noise"] / weights)

@@ -27,6 +27,8 @@ from histrs.gaussian_process import (
     SlicedGPClassifier,
     SlicedGPRegressor,
 )
+from histrs.gaussian_process._kernel_gp import KernelGP
+from histrs.gaussian_process._kernels.projected import Projected
 from histrs.gaussian_process._sliced import (
     base,
     classification_learning,
@@ -52,8 +54,7 @@ from histrs.gaussian_process._sliced.projections import (
     kernel_matrix,
     outer_gradients,
 )
-from histrs.gaussian_process._sliced.smooth import ProjectedKernel
-from tests.helpers import assert_close
+from tests.helpers import assert_close, with_amplitude
 from tests.oracles import sliced as oracle
 
 
@@ -258,7 +259,7 @@ def test_a_kernel_of_minima_and_splines_is_its_definition(n, d, scale, seed):
         )
         found = kernel_matrix(T, weights, smooth, 1, others)
         np.testing.assert_allclose(found, wanted, rtol=1e-11)
-    own = ProjectedKernel(weights, smooth).diagonal(T, 1)
+    own = Projected(weights, smooth).diagonal(T, 1)
     np.testing.assert_allclose(own, np.diag(kernel_matrix(T, weights, smooth, 1)), rtol=1e-11)
 
 
@@ -663,7 +664,7 @@ def test_predictions_of_smooth_kernels_are_those_of_a_dense_process(table):
         rows = (X - X[:120].mean(axis=0)) / X[:120].std(axis=0)
         T = oracle.projections(rows, model.directions_, model.offsets_)
         inner = model._inner
-        weights, smooth = inner.weights_ * inner.amplitude_, inner.smooth_
+        weights, smooth = inner.kernel_.weights * inner.amplitude_, inner.kernel_.smooth
         K = oracle.cubic_spline_kernel(T[:, smooth], weights=weights[smooth])
         K += oracle.sliced_kernel(T[:, ~smooth], weights=weights[~smooth])
         unit = y[:120].std()
@@ -916,9 +917,11 @@ def test_rows_that_came_and_went_leave_no_trace(make, table):
     # Those behind move up.
     removed = [0, 5, 119]
     rest = np.delete(np.arange(120), removed)
-    inner = clone(model._inner).set_params(
-        optimizer=None, noise=model._inner.noise_, amplitude=model._inner.amplitude_
-    )
+    given = {"noise": model._inner.noise_, "amplitude": model._inner.amplitude_}
+    if isinstance(model._inner, KernelGP):
+        kernel = model._inner._asked()[1]
+        given = with_amplitude(type(model._inner), {**given, "kernel": kernel})
+    inner = clone(model._inner).set_params(optimizer=None, **given)
     model.forget(removed).partial_fit(X[removed], y[removed])
     order = np.append(rest, removed)
     assert_close(model._inner.X_fit_, model._projection.apply(X[order], 1), 1e-12)

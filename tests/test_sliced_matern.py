@@ -12,28 +12,28 @@ from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics import log_loss
 
 from histrs import _histrs, _memory
-from histrs.gaussian_process import SlicedGPClassifier
-from histrs.gaussian_process._dense.matern import MaternKernel
+from histrs.gaussian_process import GPClassifier, SlicedGPClassifier
 from histrs.gaussian_process._sliced import classification_learning, fitting, matern
-from histrs.gaussian_process._sliced.matern import LearnedMatern, MaternGPClassifier
+from histrs.gaussian_process._sliced.matern import LearnedMatern, of_length
+from histrs.gaussian_process.kernels import Radial
 from tests.helpers import assert_close
 from tests.oracles.matern import matern_kernel
 
 pytestmark = pytest.mark.simd_paths
 
-GIVEN = {"noise": 0.05, "amplitude": 0.8, "optimizer": None, "random_state": 0}
+GIVEN = {"noise": 0.05, "optimizer": None, "random_state": 0, "tol": 1e-4}
 LENGTH = 1.3
 
 
 @pytest.fixture(autouse=True)
 def few_landmarks(monkeypatch):
     """So many columns as there are rows would leave nothing to iterate."""
-    monkeypatch.setattr(MaternKernel, "n_landmarks", lambda self, n: 8)
+    monkeypatch.setattr(Radial, "n_landmarks", lambda self, n: 8)
 
 
 def process(**parameters):
     """The inner process, whose hyper-parameters are given."""
-    return MaternGPClassifier(LENGTH, **{**GIVEN, **parameters})
+    return GPClassifier(0.8 * of_length(LENGTH), **{**GIVEN, **parameters})
 
 
 def make(**parameters):
@@ -117,7 +117,7 @@ def test_bad_rows_are_refused():
 @pytest.mark.parametrize("length", [0.1, 2.0])
 def test_kernel_is_its_definition_and_that_of_scikit_learn(rng, length):
     X, Y = rng.normal(size=(9, 3)), rng.normal(size=(5, 3))
-    kernel = MaternKernel(length)
+    kernel = of_length(length).taken(X)
     assert_close(kernel.between(Y, X, 1), matern_kernel(Y, X, length), 1e-12)
     assert_close(kernel.between(X, None, 1), Matern(length, nu=1.5)(X), 1e-7)
     np.testing.assert_array_equal(kernel.diagonal(X, 1), np.ones(9))
@@ -127,7 +127,7 @@ def test_rounded_entries_leave_a_system_definite(rng):
     """The least noise is more than rounding takes from the smallest eigenvalue."""
     for n in (200, 900):
         X = rng.normal(size=(n, 2))
-        kernel = MaternKernel(30.0)
+        kernel = of_length(30.0).taken(X)
         K = kernel.stored(X, 1).product(np.eye(n), 1)
         assert np.linalg.eigvalsh(0.5 * (K + K.T))[0] > -0.5 * kernel.least_ratio(n)
 
@@ -166,7 +166,7 @@ def test_predictions_are_their_definition(rng, solver, n_classes, weighted):
 
 
 def test_many_rows_are_not_factorised(rng, monkeypatch):
-    monkeypatch.setattr(matern, "_FACTORISED", 100)
+    monkeypatch.setattr(Radial, "most_factorised", 100)
     X, y = blobs(rng, 101)
     assert np.all(process().fit(X, y).n_iter_ > 1)
     assert np.all(process().fit(X[:100], y[:100]).n_iter_ == 1)
@@ -211,12 +211,12 @@ def test_rows_come_and_go(rng):
 def test_little_noise_is_raised_to_what_kept_entries_ask_for(rng):
     X, y = blobs(rng, 200)
     model = process(solver="cg", noise=1e-9, calibration=None).fit(X, y)
-    assert_close(model.noise_, 0.8 * MaternKernel(LENGTH).least_ratio(200), 1e-12)
+    assert_close(model.noise_, 0.8 * of_length(LENGTH).least_ratio(200), 1e-12)
     assert process(solver="cholesky", noise=1e-9, calibration=None).fit(X, y).noise_ == 1e-9
 
 
 def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
-    monkeypatch.setattr(MaternKernel, "n_landmarks", lambda self, n: 1)
+    monkeypatch.setattr(Radial, "n_landmarks", lambda self, n: 1)
     X, y = blobs(rng, 150)
     with pytest.warns(match="is solved to .* not to 1e-03 .* in 2 iterations"):
         process(solver="cg", max_iter=2, calibration=None).fit(X, y)
@@ -301,7 +301,7 @@ def test_more_rows_than_memory_holds(rng, monkeypatch):
 
 def test_many_rows_take_noise_from_some(rng, monkeypatch):
     X, y = blobs(rng, 400)
-    monkeypatch.setattr(matern, "_FACTORISED", 150)
+    monkeypatch.setattr(Radial, "most_factorised", 150)
     monkeypatch.setattr(classification_learning, "LEARNING_ROWS", 100)
     monkeypatch.setattr(fitting, "_SCALE_ROWS", 100)
     model = make().fit(X, y)

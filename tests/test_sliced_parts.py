@@ -24,6 +24,7 @@ from histrs.gaussian_process import (
     SlicedGPRegressor,
 )
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._kernels.projected import Projected
 from histrs.gaussian_process._sliced import (
     base,
     classes,
@@ -50,7 +51,7 @@ from histrs.gaussian_process._sliced.columns import (
     importances,
 )
 from histrs.gaussian_process._sliced.likelihood import fit_of
-from histrs.gaussian_process._sliced.matern import LearnedMatern, MaternGPClassifier
+from histrs.gaussian_process._sliced.matern import LearnedMatern, of_length
 from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.projections import (
     Group,
@@ -64,8 +65,8 @@ from histrs.gaussian_process._sliced.projections import (
 from histrs.gaussian_process._sliced.rows import (
     drawn_rows,
 )
-from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._sliced.table import Table
+from histrs.gaussian_process.general import GPClassifier, GPRegressor
 from tests.oracles import sliced as oracle
 
 each = pytest.mark.parametrize
@@ -1090,18 +1091,16 @@ def test_projections_of_many_rows_are_rounded_to_quantiles_of_evenly_spaced_ones
 
 def test_noise_of_targets_that_do_not_vary_is_that_of_the_others():
     both = np.array([True, False, True])
-    found = regression_learning._scales(np.array([0.5, 0.1]), both)
-    for name in ("noise", "amplitude"):
-        np.testing.assert_allclose(found[name], [0.5, 0.3, 0.1])
-    single = regression_learning._scales(np.array([0.5]), np.array([True]))["noise"]
+    scale = regression_learning._scale
+    np.testing.assert_allclose(scale(np.array([0.5, 0.1]), both), [0.5, 0.3, 0.1])
+    single = scale(np.array([0.5]), np.array([True]))
     assert (single, np.ndim(single)) == (0.5, 0)
-    alone = regression_learning._scales(np.array([7.0]), np.array([False]))
-    assert alone["noise"] == alone["amplitude"] == regression_learning._NOISE_OF_CONSTANTS
+    alone = scale(np.array([7.0]), np.array([False]))
+    assert alone == regression_learning._NOISE_OF_CONSTANTS
     # Within the bounds, where a function has no noise.
-    none = regression_learning._scales(np.array([0.0, 1.0]), np.array([True, True]))
-    assert none["noise_bounds"][0] < none["noise"][0] < 1e-10
-    assert none["noise"][1] == 1.0
-    assert none["noise_bounds"] == none["amplitude_bounds"]
+    none = scale(np.array([0.0, 1.0]), np.array([True, True]))
+    assert regression_learning._VARIANCES[0] < none[0] < 1e-10
+    assert none[1] == 1.0
 
 
 @each(
@@ -1529,7 +1528,10 @@ def test_a_model_without_a_fit_says_so(model):
             ask()
 
 
-@each("inner", [ProjectedGPRegressor(np.ones(2), np.ones(2, dtype=bool)), MaternGPClassifier()])
+@each(
+    "inner",
+    [GPRegressor(Projected(np.ones(2), np.ones(2, dtype=bool))), GPClassifier(of_length(1.0))],
+)
 def test_inner_models_check_what_they_are_asked(rng, inner):
     inner = clone(inner)
     T = rng.random((12, 2))
@@ -1544,7 +1546,8 @@ def test_inner_models_check_what_they_are_asked(rng, inner):
 
 def test_deviations_in_a_metric_are_exact_where_they_are_asked_to_be(rng):
     X, others = rng.normal(size=(200, 4)), rng.normal(size=(50, 4))
-    model = MaternGPClassifier(1.5, noise=0.05, optimizer=None, tol=1e-10, random_state=0)
+    options = {"noise": 0.05, "optimizer": None, "tol": 1e-10}
+    model = GPClassifier(of_length(1.5), **options, random_state=0)
 
     def variance(**parameters):
         known = clone(model).set_params(**parameters).fit(X, X[:, 0] * X[:, 1] > 0.0)

@@ -15,10 +15,16 @@ from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from histrs._calibration import fit_calibration
-from histrs.gaussian_process import SPDGPClassifier, SPDGPRegressor
-from histrs.gaussian_process._dense import base, spd, system
+from histrs.gaussian_process import (
+    LikelihoodSearch,
+    SPDGPClassifier,
+    SPDGPRegressor,
+    _kernel_gp,
+    general,
+)
+from histrs.gaussian_process._dense import system
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out
-from histrs.gaussian_process._dense.spd_kernels import DivergenceKernel
+from histrs.gaussian_process.kernels import Constant, Divergence, LogEuclidean, Tangent
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
 from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
 from tests.helpers import assert_close
@@ -28,8 +34,17 @@ from tests.test_dense_parts import by_centring, left_out_one_by_one
 pytestmark = pytest.mark.simd_paths
 
 NOISE, AMPLITUDE, GAMMA = 0.2, 1.5, 0.7
-GIVEN = {"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None, "gamma": GAMMA}
-KERNELS = ["tangent", "logeuclid", "jbld"]
+KINDS = {"tangent": Tangent, "logeuclid": LogEuclidean, "jbld": Divergence}
+KERNELS = list(KINDS)
+FIXED = {"noise": NOISE, "optimizer": None}
+
+
+def given(kernel="tangent", gamma=GAMMA):
+    """Return parameters of a fit that learns nothing."""
+    return {"kernel": AMPLITUDE * KINDS[kernel](gamma), **FIXED}
+
+
+GIVEN = given()
 each_kernel = pytest.mark.parametrize("kernel", KERNELS)
 
 
@@ -57,7 +72,7 @@ def covariance(kernel, X, Z, gamma, reference):
 @each_kernel
 def test_predictions_are_their_definition(rng, kernel):
     (X, y), (X_star, _) = matrices(rng, 40), matrices(rng, 7)
-    model = SPDGPRegressor(kernel, **GIVEN, random_state=0).fit(X, y)
+    model = SPDGPRegressor(**given(kernel), random_state=0).fit(X, y)
     reference = airm_mean(X)
     A = AMPLITUDE * covariance(kernel, X, X, GAMMA, reference) + NOISE * np.eye(40)
     k = AMPLITUDE * covariance(kernel, X, X_star, GAMMA, reference)
@@ -69,10 +84,10 @@ def test_predictions_are_their_definition(rng, kernel):
     assert_close(cov, y.var() * (latent + NOISE * np.eye(7)), 1e-6)
     std = model.predict(X_star, return_std=True)[1]
     assert_close(std, np.sqrt(np.diag(cov)), 1e-9)
-    assert model.gamma_ == pytest.approx(GAMMA)
-    flat = SPDGPRegressor(kernel, n_jobs=2, **GIVEN, random_state=0).fit(X.reshape(40, 9), y)
+    assert model.kernel_.gamma_ == pytest.approx(GAMMA)
+    flat = SPDGPRegressor(**given(kernel), n_jobs=2, random_state=0).fit(X.reshape(40, 9), y)
     assert_close(flat.predict(X_star.reshape(7, 9)), found, 1e-10)
-    single = SPDGPRegressor(kernel, **GIVEN, random_state=0).fit(X.astype(np.float32), y)
+    single = SPDGPRegressor(**given(kernel), random_state=0).fit(X.astype(np.float32), y)
     assert_close(single.predict(X_star.astype(np.float32)), found, 1e-4)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X_star), found)
@@ -87,8 +102,8 @@ def test_the_inverse_temperature_of_largest_likelihood_is_found(rng, kernel):
     assert len(model.theta_) == 3
     learned = model.log_marginal_likelihood()
     for factor in (0.3, 0.6, 1.7, 3.0):
-        gamma = max(0.5, factor * model.gamma_)
-        other = SPDGPRegressor(kernel, gamma=gamma, random_state=0).fit(X, y)
+        gamma = max(0.5, factor * model.kernel_.gamma_)
+        other = SPDGPRegressor(KINDS[kernel](gamma, "fixed"), random_state=0).fit(X, y)
         assert len(other.theta_) == 2
         assert learned > other.log_marginal_likelihood() - 0.05
     theta = np.log([0.1, 0.7, 0.8])
@@ -108,14 +123,14 @@ def test_the_kernel_of_the_divergence_is_definite_at_every_inverse_temperature(r
     with pytest.warns(UserWarning, match="take 0.5 or 1"):
         jbld_kernel(X, gamma=0.75)
     for gamma in (0.5, 0.6, 0.75, 0.99, 1.0, 1.3):
-        kernel = DivergenceKernel(gamma, 3)
+        kernel = Divergence(gamma).taken(X)
         parts = kernel.parts(X, None, 1)
         assert np.linalg.eigvalsh(kernel.matrix(parts))[0] > -1e-12
         step = 1e-6
-        above = DivergenceKernel(gamma * (1 + step), 3).matrix(parts)
+        above = Divergence(gamma * (1 + step)).taken(X).matrix(parts)
         slope = (above - kernel.matrix(parts)) / step
         np.testing.assert_allclose(kernel.derivative("gamma", parts), slope, atol=1e-5)
-    kernel = DivergenceKernel(1.0, 3)
+    kernel = Divergence(1.0).taken(X)
     np.testing.assert_allclose(kernel.matrix(kernel.parts(X, None, 1)), jbld_kernel(X, gamma=1.0))
 
 
@@ -124,7 +139,7 @@ def test_the_kernel_of_the_divergence_is_definite_at_every_inverse_temperature(r
 def test_rows_come_and_go(rng, model_class, kernel):
     X, y = matrices(rng, 50)
     y = y if model_class is SPDGPRegressor else np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    grown = model_class(kernel, **GIVEN, random_state=0).partial_fit(X[:30], y[:30])
+    grown = model_class(**given(kernel), random_state=0).partial_fit(X[:30], y[:30])
     grown.partial_fit(X[30:], y[30:]).forget([3, 45])
     kept = np.setdiff1d(np.arange(50), [3, 45])
     # The reference stays that of the first matrices.
@@ -155,6 +170,11 @@ def test_classes_have_calibrated_probabilities(kernel):
     assert log_loss(y_test, P) < 0.65
 
 
+def level_of(model):
+    """Return the variance of a level that is open, 0 where none is."""
+    return model.kernel_.k2.value_ if model._is_open else 0.0
+
+
 def left_out_by_definition(K, s, Y):
     """Fits to all rows but one, of functions whose values at two rows have no covariance."""
     n = len(K)
@@ -178,7 +198,7 @@ def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
     Y -= Y.mean(axis=0)
     expected = left_out_by_definition(K, 0.4, Y)
     assert_close(centred_leave_one_out(K, 0.4, Y), expected, 1e-9)
-    model = SPDGPClassifier(gamma=GAMMA, random_state=0).fit(X, y)
+    model = SPDGPClassifier(Tangent(GAMMA, "fixed"), random_state=0).fit(X, y)
     K = np.exp(-GAMMA * cdist(V, V, "sqeuclidean"))
     targets = model.Y_fit_ - model.Y_fit_.mean(axis=0)
     found = model._scores_left_out(model._posterior, model.Y_fit_)
@@ -196,7 +216,7 @@ def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
 def test_scores_of_weighted_rows_left_out(rng):
     X, y = classes(rng, 30)
     weights = rng.uniform(0.5, 1.5, 30)
-    model = SPDGPClassifier(gamma=GAMMA, random_state=0).fit(X, y, weights)
+    model = SPDGPClassifier(Tangent(GAMMA, "fixed"), random_state=0).fit(X, y, weights)
     V = TangentSpace().fit(X, sample_weight=weights).transform(X)
     w = weights / weights.mean()
     r = np.sqrt(w)
@@ -213,8 +233,8 @@ def test_scores_of_weighted_rows_left_out(rng):
         ({}, "leave_one_out_log_loss"),
         ({"kernel": "logeuclid"}, "leave_one_out_log_loss"),
         ({"kernel": "jbld"}, "log_marginal_likelihood"),
-        ({"shared_hyperparameters": False}, "log_marginal_likelihood"),
-        ({"shared_hyperparameters": True}, "leave_one_out_log_loss"),
+        ({"optimizer": LikelihoodSearch(shared=False)}, "log_marginal_likelihood"),
+        ({"optimizer": LikelihoodSearch(shared=True)}, "log_marginal_likelihood"),
         ({"optimizer": "leave-one-out"}, "leave_one_out_log_loss"),
         ({"optimizer": "l-bfgs-b"}, "log_marginal_likelihood"),
         ({"optimizer": "nelder-mead"}, "log_marginal_likelihood"),
@@ -233,29 +253,35 @@ def test_hyperparameters_of_classes_are_learned_as_documented(rng, options, lear
     by_rows_left_out = learned_by == "leave_one_out_log_loss"
     ratio = np.max(model.noise_ / np.asarray(model.amplitude_))
     # The level is open where rows were left out, and nowhere else.
-    assert model.constant_ == pytest.approx(max(1.0, 30.0 * ratio) if by_rows_left_out else 0.0)
-    assert model.distance_scale_ != 1.0 or model.kernel == "jbld"
+    assert level_of(model) == pytest.approx(max(1.0, 30.0 * ratio) if by_rows_left_out else 0.0)
+
+
+LITTLE_NOISE = {
+    "kernel": Constant(1.0, (1.0, 2.0)) * Tangent(),
+    "noise": 1e-3,
+    "noise_bounds": (1e-3, 2e-3),
+}
 
 
 def test_little_noise_leaves_the_level_as_open_as_the_kernel_is_large(rng):
     X, y = classes(rng, 24)
-    bounds = {"noise_bounds": (1e-3, 2e-3), "amplitude_bounds": (1.0, 2.0)}
+    bounds = {"kernel": Constant(1.0, (1.0, 2.0)) * Tangent(), "noise_bounds": (1e-3, 2e-3)}
     model = SPDGPClassifier(noise=1e-3, random_state=0, **bounds).fit(X, y)
-    assert model.constant_ == 1.0
+    assert level_of(model) == 1.0
     with pytest.raises(ValueError, match="outside noise_bounds"):
         SPDGPClassifier(noise=1.0, random_state=0, **bounds).fit(X, y)
 
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"noise": 1e-3, "noise_bounds": (1e-3, 2e-3), "amplitude_bounds": (1.0, 2.0)}],
+    [{}, LITTLE_NOISE],
     ids=["much noise", "little noise"],
 )
 def test_where_matrices_say_nothing_classes_have_their_shares(rng, options):
     X, _ = classes(rng, 60)
     y = np.arange(60) % 6 == 0
     model = SPDGPClassifier(random_state=0, **options).fit(X, y)
-    assert model.constant_ >= 1.0
+    assert level_of(model) >= 1.0
     assert abs(model.predict_proba(classes(rng, 30)[0])[:, 1].mean() - 1 / 6) < 0.06
 
 
@@ -263,7 +289,7 @@ def test_where_matrices_say_nothing_classes_have_their_shares(rng, options):
     ("options", "level_is_open"),
     [
         ({}, True),
-        ({"noise": 1e-3, "noise_bounds": (1e-3, 2e-3), "amplitude_bounds": (1.0, 2.0)}, True),
+        (LITTLE_NOISE, True),
         ({"optimizer": None}, False),
         ({"optimizer": None, "kernel": "jbld"}, False),
     ],
@@ -292,10 +318,13 @@ def test_where_nothing_is_left_to_learn_what_is_given_is_kept(rng):
     X, y = classes(rng, 24)
     model = SPDGPClassifier(random_state=0).fit(X, y)
     assert model.optimization_history_
-    fixed = {"noise_bounds": "fixed", "amplitude_bounds": "fixed", "gamma": GAMMA}
+    fixed = {
+        "noise_bounds": "fixed",
+        "kernel": Constant(1.0, "fixed") * Tangent(GAMMA, "fixed"),
+    }
     model.set_params(**fixed).fit(X, y)
     assert not hasattr(model, "optimization_history_")
-    assert (model.noise_, model.amplitude_, model.constant_) == (0.1, 1.0, 0.0)
+    assert (model.noise_, model.amplitude_, level_of(model)) == (0.1, 1.0, 0.0)
     assert len(model.theta_) == 0
 
 
@@ -309,17 +338,17 @@ def test_one_class_says_nothing_of_noise(rng):
 
 def test_many_matrices_are_left_out_of_some_once(rng, monkeypatch):
     X, y = classes(rng, 40)
-    shapes, learn = [], spd.learn_by_leaving_out
+    shapes, learn = [], general.learn_by_leaving_out
 
     def watched(likelihood, *arguments):
         shapes.append(likelihood.shape)
         return learn(likelihood, *arguments)
 
-    monkeypatch.setattr(base, "_LEARNING_ROWS", 25)
-    monkeypatch.setattr(spd, "learn_by_leaving_out", watched)
+    monkeypatch.setattr(_kernel_gp, "_LEARNING_ROWS", 25)
+    monkeypatch.setattr(general, "learn_by_leaving_out", watched)
     model = SPDGPClassifier(random_state=0).fit(X, y)
     assert shapes == [(25, 3)]
-    learned = [model.noise_, model.amplitude_, model.gamma_ * model.distance_scale_]
+    learned = [model.noise_, model.amplitude_, model.kernel_.k1.gamma_]
     assert_close(np.exp(model.theta_), learned, 1e-12)
 
 
@@ -327,53 +356,45 @@ def test_the_largest_noise_as_good_as_the_best_is_taken(rng):
     X, y = classes(rng, 60)
     model = SPDGPClassifier(random_state=0).fit(X, y)
     history = model.optimization_history_
-    assert set(history) == {"leave_one_out_log_loss", "noise", "amplitude", "scaled_gamma"}
+    assert set(history) == {"leave_one_out_log_loss", "noise", "amplitude", "gamma"}
     assert {len(values) for values in history.values()} == {4 * 9}
     loss = history["leave_one_out_log_loss"]
     chosen = np.flatnonzero(
         (np.ravel(history["noise"]) == model.noise_)
-        & np.isclose(history["scaled_gamma"], model.gamma_ * model.distance_scale_)
+        & np.isclose(history["gamma"], model.kernel_.k1.gamma_)
     )
     assert len(chosen) == 1
     assert loss.min() <= loss[chosen[0]] < loss.min() + 0.1
     # Of the same kernel coefficient, as much noise and less were tried.
-    same = history["scaled_gamma"] == history["scaled_gamma"][chosen[0]]
+    same = history["gamma"] == history["gamma"][chosen[0]]
     ratio = np.ravel(history["noise"] / history["amplitude"])
     assert ratio[chosen[0]] >= ratio[same][np.argmin(loss[same])]
-    learned = [model.noise_, model.amplitude_, model.gamma_ * model.distance_scale_]
+    learned = [model.noise_, model.amplitude_, model.kernel_.k1.gamma_]
     assert_close(np.exp(model.theta_), learned, 1e-12)
     # The level of the targets is left open.
-    assert model.constant_ >= 30 * model.noise_ / model.amplitude_ * (1 - 1e-12)
+    assert level_of(model) >= 30 * model.noise_ / model.amplitude_ * (1 - 1e-12)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
 
 
 def test_bounds_and_given_values_are_kept_when_rows_are_left_out(rng):
     X, y = classes(rng, 40)
-    fixed = SPDGPClassifier(noise=0.3, noise_bounds="fixed", gamma=0.2, random_state=0).fit(X, y)
+    kernel = Tangent(0.2, "fixed")
+    fixed = SPDGPClassifier(kernel, noise=0.3, noise_bounds="fixed", random_state=0).fit(X, y)
     assert (fixed.noise_, len(fixed.theta_)) == (0.3, 1)
-    assert fixed.gamma_ == pytest.approx(0.2)
+    assert fixed.kernel_.k1.gamma_ == 0.2
     both = SPDGPClassifier(
-        noise=0.3,
-        amplitude=0.7,
-        noise_bounds="fixed",
-        amplitude_bounds="fixed",
-        gamma=0.2,
-        random_state=0,
+        Constant(0.7, "fixed") * kernel, noise=0.3, noise_bounds="fixed", random_state=0
     ).fit(X, y)
     assert (both.noise_, both.amplitude_, len(both.theta_)) == (0.3, 0.7, 0)
     narrow = SPDGPClassifier(
-        noise_bounds=(0.05, 0.1), amplitude_bounds=(1.0, 2.0), random_state=0
+        Constant(1.0, (1.0, 2.0)) * Tangent(), noise_bounds=(0.05, 0.1), random_state=0
     ).fit(X, y)
     assert 0.05 <= narrow.noise_ <= 0.1
     assert 1.0 <= narrow.amplitude_ <= 2.0
     with pytest.raises(ValueError, match="leave-one-out"):
         SPDGPClassifier("jbld", optimizer="leave-one-out", random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="leave-one-out"):
-        SPDGPClassifier(
-            optimizer="leave-one-out", shared_hyperparameters=False, random_state=0
-        ).fit(X, y)
-    own = SPDGPClassifier(shared_hyperparameters=False, random_state=0).fit(X, y)
+    own = SPDGPClassifier(optimizer=LikelihoodSearch(shared=False), random_state=0).fit(X, y)
     assert own.noise_.shape == (3,)
 
 
@@ -422,7 +443,7 @@ def test_a_handful_of_trials_does_not_make_certain(n_each):
 
 def test_the_likelihood_of_classes_is_of_targets_less_their_mean(rng):
     X, y = classes(rng, 30)
-    model = SPDGPClassifier("logeuclid", **GIVEN, random_state=0).fit(X, y)
+    model = SPDGPClassifier(**given("logeuclid"), random_state=0).fit(X, y)
     K = AMPLITUDE * log_euclidean_kernel(X, gamma=GAMMA) + NOISE * np.eye(30)
     Y = model.Y_fit_ - model.Y_fit_.mean(axis=0)
     expected = multivariate_normal(np.zeros(30), K).logpdf(Y.T).sum()
@@ -471,7 +492,7 @@ def test_a_pipeline_from_signals(rng):
 
 def test_log_euclidean_is_the_kernel_of_metrics(rng):
     X, y = matrices(rng, 20)
-    model = SPDGPRegressor("logeuclid", **GIVEN, random_state=0).fit(X, y)
+    model = SPDGPRegressor(**given("logeuclid"), random_state=0).fit(X, y)
     K = AMPLITUDE * log_euclidean_kernel(X, gamma=GAMMA) + NOISE * np.eye(20)
     expected = y.mean() + (K - NOISE * np.eye(20)) @ np.linalg.solve(K, y - y.mean())
     assert_close(model.predict(X), expected, 1e-9)
@@ -484,19 +505,18 @@ def test_what_is_given_for_a_kernel_coefficient_that_is_not_learned(rng, kernel,
     X = (1.0 - spread) * np.eye(3) + spread * X
     model = SPDGPRegressor(kernel, optimizer=None).fit(X, y)
     if kernel == "jbld":
-        assert (model.gamma_, model.distance_scale_) == (0.5, 1.0)
+        assert model.kernel_.gamma_ == 0.5
         return
     M = airm_mean(X) if kernel == "tangent" else np.eye(3)
     V = np.array([oracle.tangent_vector(x, M) for x in X])
     # Mean squared distance of all pairs.
-    assert model.distance_scale_ == pytest.approx(cdist(V, V, "sqeuclidean").mean())
-    assert model.gamma_ == pytest.approx(1.0 / model.distance_scale_)
+    assert model.kernel_.distance_scale_ == pytest.approx(cdist(V, V, "sqeuclidean").mean())
+    assert model.kernel_.gamma_ == pytest.approx(1.0 / model.kernel_.distance_scale_)
 
 
 def test_the_kernel_of_the_divergence_of_numbers_is_definite_below_one_half(rng):
     X, y = rng.uniform(0.5, 2.0, size=(20, 1, 1)), rng.normal(size=20)
-    options = {"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None}
-    model = SPDGPRegressor("jbld", gamma=0.3, **options).fit(X, y)
+    model = SPDGPRegressor(**given("jbld", 0.3)).fit(X, y)
     D = oracle.all_pairs(oracle.jbld, X, X)
     K = AMPLITUDE * np.exp(-0.3 * D)
     expected = y.mean() + K @ np.linalg.solve(K + NOISE * np.eye(20), y - y.mean())
@@ -511,7 +531,7 @@ def test_what_is_refused(rng):
         SPDGPRegressor("airm", random_state=0).fit(X, y)
     for rows in (X, matrices(rng, 20, 2)[0]):
         with pytest.raises(ValueError, match=r"gamma = 0.3: .* not positive definite below 1/2"):
-            SPDGPRegressor("jbld", gamma=0.3, random_state=0).fit(rows, y)
+            SPDGPRegressor(Divergence(0.3), random_state=0).fit(rows, y)
     model = SPDGPRegressor(**GIVEN, random_state=0).fit(X, y)
     bad = X.copy()
     bad[4] = -bad[4]
@@ -531,7 +551,7 @@ def test_what_is_refused(rng):
 def test_what_is_no_covariance_is_named_by_its_place(rng, monkeypatch, model_class, kernel):
     X, y = matrices(rng, 20)
     y = (y > np.median(y)).astype(float)
-    model = model_class(kernel, **GIVEN, random_state=0).fit(X, y)
+    model = model_class(**given(kernel), random_state=0).fit(X, y)
     bad = X.copy()
     bad[17] = -bad[17]
     # Neither in the part of the rows that is looked at first, nor in that which has weight.
@@ -551,7 +571,7 @@ def test_what_is_no_covariance_is_named_by_its_place(rng, monkeypatch, model_cla
 @each_kernel
 def test_matrices_of_another_size_are_refused(rng, kernel):
     X, y = matrices(rng, 20)
-    model = SPDGPRegressor(kernel, **GIVEN, random_state=0).fit(X, y)
+    model = SPDGPRegressor(**given(kernel), random_state=0).fit(X, y)
     other = matrices(rng, 20, 4)[0]
     for call in (model.predict, lambda Z: model.partial_fit(Z, y)):
         with pytest.raises(ValueError, match=r"X has 16 features, .* is expecting 9"):
@@ -563,18 +583,18 @@ def test_equal_matrices_and_one_row(rng):
     X, y = matrices(rng, 20)
     model = SPDGPRegressor(**GIVEN, random_state=0).fit(np.broadcast_to(X[:1], X.shape), y)
     assert_close(model.predict(X[:1]), [y.mean()], 1e-6)
-    assert model.gamma_ == GAMMA
+    assert model.kernel_.gamma_ == GAMMA
     learned = SPDGPRegressor(optimizer=None).fit(np.broadcast_to(X[:1], X.shape), y)
     # Of no distance there is no unit.
-    assert learned.gamma_ == learned.distance_scale_ == 1.0
+    assert learned.kernel_.gamma_ == learned.kernel_.distance_scale_ == 1.0
 
 
 @each_kernel
 def test_one_matrix_is_enough(rng, kernel):
     X = matrices(rng, 3)[0]
-    model = SPDGPRegressor(kernel, noise=NOISE, amplitude=AMPLITUDE, optimizer=None)
+    model = SPDGPRegressor(AMPLITUDE * KINDS[kernel](), **FIXED)
     found, std = model.fit(X[:1], [4.0]).predict(X, return_std=True)
     assert_close(found, np.full(3, 4.0), 1e-12)
-    K = AMPLITUDE * covariance(kernel, X, X[:1], model.gamma_, X[0])[:, 0]
+    K = AMPLITUDE * covariance(kernel, X, X[:1], model.kernel_.gamma_, X[0])[:, 0]
     expected = np.sqrt(AMPLITUDE + NOISE - K**2 / (AMPLITUDE + NOISE))
     assert_close(std / model.y_std_, expected, 1e-9)

@@ -15,6 +15,14 @@ class BaseEstimator(base.BaseEstimator):
         "{estimator_module}.{estimator_name}.html"
     )
 
+    def _doc_link_url_param_generator(self) -> dict[str, str]:
+        # Names are those of the module of the package, wherever in it a class is written.
+        kind = type(self)
+        return {
+            "estimator_module": ".".join(kind.__module__.split(".")[:2]),
+            "estimator_name": kind.__name__,
+        }
+
     def _validate_params(self) -> None:
         # A limit beyond single precision is infinite beside a parameter in it.
         with np.errstate(over="ignore"):

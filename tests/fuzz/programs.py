@@ -36,7 +36,12 @@ CALLS = [
     "inverse_transform",
     "score_samples",
 ]
-SKIPPED_MODULES = ("histrs._", "histrs.testing", "histrs.plotting")
+SKIPPED_MODULES = (
+    "histrs._",
+    "histrs.testing",
+    "histrs.plotting",
+    "histrs.gaussian_process.kernels",
+)
 
 
 @dataclass

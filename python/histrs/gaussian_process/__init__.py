@@ -1,21 +1,26 @@
-"""Exact Gaussian processes: intersection kernel, learned projections, and MinMax kernel.
+"""Exact Gaussian processes of any kernel, additive ones, and those with a learned metric.
 
 Source: E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
 process inference with generalized histogram intersection kernels for visual recognition tasks",
 International Journal of Computer Vision, 2016. Equation numbers are of that paper.
 """
 
-from histrs.gaussian_process import active_learning
+from histrs.gaussian_process import active_learning, kernels
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
-from histrs.gaussian_process._dense.minmax import MinMaxGPClassifier, MinMaxGPRegressor
-from histrs.gaussian_process._dense.spd import SPDGPClassifier, SPDGPRegressor
+from histrs.gaussian_process._likelihood_search import LikelihoodSearch
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.classifier import SlicedGPClassifier
 from histrs.gaussian_process._sliced.regressor import SlicedGPRegressor
+from histrs.gaussian_process.covariance import SPDGPClassifier, SPDGPRegressor
+from histrs.gaussian_process.general import GPClassifier, GPRegressor
+from histrs.gaussian_process.minmax import MinMaxGPClassifier, MinMaxGPRegressor
 
 __all__ = [
+    "GPClassifier",
+    "GPRegressor",
     "IntersectionGPClassifier",
     "IntersectionGPRegressor",
+    "LikelihoodSearch",
     "MinMaxGPClassifier",
     "MinMaxGPRegressor",
     "SPDGPClassifier",
@@ -23,4 +28,5 @@ __all__ = [
     "SlicedGPClassifier",
     "SlicedGPRegressor",
     "active_learning",
+    "kernels",
 ]

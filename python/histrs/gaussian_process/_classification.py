@@ -144,13 +144,6 @@ class ClassTargets(ClassificationLearning):
         return _one_or_each(std)
 
 
-class CentredClassTargets(ClassTargets):
-    """Those targets less their means, where the kernel leaves a common level of rows open."""
-
-    def _level(self, Y: Array) -> Array:
-        return self._means(Y)
-
-
 def _one_or_each(columns: Array) -> Array:
     """Return what there is one of for every row as a vector, and one for each output as it is."""
     return columns[:, 0] if columns.shape[1] == 1 else columns

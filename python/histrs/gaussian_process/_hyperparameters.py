@@ -49,7 +49,7 @@ class Hyperparameters:
     amplitude: Array
     """As many as noise variances."""
     kernel: Any
-    """With `parameter` and `with_parameters`: a `GeneralizedKernel` or a `DenseKernel`."""
+    """With `parameter` and `with_parameters`: a `GeneralizedKernel` or a `Kernel`."""
 
     def scales(self) -> list[Scales]:
         """Return the pairs of noise and signal variance."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -54,6 +54,10 @@ class GeneralizedKernel:
             for name in ("interaction_weight", "slope_weight", "rough_weight")
         }
         return replace(self, exponent=exponent, weights=weights, **others)
+
+    def scale_is_among(self, names: Collection[str]) -> bool:
+        """Say whether some parameters multiply the kernel, as its variance does."""
+        return "feature_weights" in names
 
     @property
     def is_smooth(self) -> bool:

@@ -25,7 +25,7 @@ _MANY_ROWS = 4096
 class LikeliestHyperparameters(SeededFit):
     """Learns hyper-parameters; what is learned, and of which likelihood, is said by others."""
 
-    optimizer: OptimizerName | None
+    optimizer: Any
     n_restarts_optimizer: int
     verbose: int
 
@@ -53,7 +53,8 @@ class LikeliestHyperparameters(SeededFit):
 
     def _search_method(self) -> OptimizerName | None:
         """Return how the largest likelihood is searched for; None keeps what is given."""
-        return self.optimizer
+        method: OptimizerName | None = self.optimizer
+        return method
 
     def _learn_hyperparameters(
         self,

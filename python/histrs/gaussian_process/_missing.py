@@ -79,6 +79,14 @@ class MissingTargets(RegressorMixin):
         if self._has_patterns():
             raise ValueError(self._apart)
 
+    def _asks_to_share(self) -> bool:
+        """Say whether all targets are to have one noise and one amplitude."""
+        return bool(getattr(self, "shared_hyperparameters", None))
+
+    def _given_scales(self) -> dict[str, Any]:
+        """Return the noise and amplitude that a user gives, each for all targets or for each."""
+        return {name: getattr(self, name) for name in SCALES if hasattr(self, name)}
+
     def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
         """Return the parameters of a fit of some of the targets."""
         parameters: dict[str, Any] = self.get_params(deep=False)
@@ -90,15 +98,14 @@ class MissingTargets(RegressorMixin):
     def _fit_patterns(self, rows: TrainingRows, patterns: list[Pattern]) -> None:
         """Fit each pattern by itself; nothing is left of what was learned before."""
         refuse_empty(patterns)
-        if getattr(self, "shared_hyperparameters", None):
+        if self._asks_to_share():
             raise ValueError(
-                "shared_hyperparameters=True: targets that miss different rows are fitted apart, "
-                "each pattern with its own noise and amplitude. Leave it at None."
+                "Targets that miss different rows are fitted apart, each pattern with its own "
+                "noise and amplitude: leave shared_hyperparameters, or shared of a "
+                "LikelihoodSearch, at None."
             )
-        for name in SCALES:
-            if hasattr(self, name):
-                values = np.array(getattr(self, name), dtype=np.float64)
-                check_variances(name, values, rows.Y.shape[1])
+        for name, values in self._given_scales().items():
+            check_variances(name, np.array(values, dtype=np.float64), rows.Y.shape[1])
         self._check_entries(rows.checked)
         before = self._fits_to_start_from(patterns)
         fits = []

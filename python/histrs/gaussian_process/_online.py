@@ -21,8 +21,10 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices, Preconditioner
 from histrs._solvers.row_scale import scaled
+from histrs._sparse import is_sparse
 from histrs._threads import blas_threads_at_most
 from histrs._validation import Matrix, to_core
+from histrs.gaussian_process._kernels.algebra import Views
 from histrs.gaussian_process._row_weights import appended
 from histrs.gaussian_process._system import KernelSystem
 
@@ -156,12 +158,14 @@ def _with(
     return changed
 
 
-def stacked(X: Matrix, below: Matrix) -> Matrix:
+def stacked(X: Any, below: Any) -> Any:
     """Return the rows of both, in the container of the first."""
-    if sparse.issparse(X):
-        stacked: Matrix = type(X)(sparse.vstack([X, sparse.csr_array(below)], format="csr"))
-        return stacked
-    return np.vstack([X, below.toarray() if sparse.issparse(below) else below])
+    if isinstance(X, Views):
+        return Views(*map(stacked, X.of, below.of))
+    if not is_sparse(X):
+        return np.vstack([X, below.toarray() if is_sparse(below) else below])
+    both: Matrix = type(X)(sparse.vstack([X, sparse.csr_array(below)], format="csr"))
+    return both
 
 
 def left_over(n: int, removed: Indices) -> Indices:

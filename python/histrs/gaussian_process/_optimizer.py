@@ -193,8 +193,8 @@ class Search:
         if scales and self._likelihood.has_gradient:
             optimum = self._search_scales(self._space.only(scales, start))
         if set(names) - set(scales) or not self._likelihood.has_gradient:
-            if "feature_weights" in names:
-                # It would only multiply all weights.
+            if start.kernel.scale_is_among(names):
+                # It would only multiply them.
                 names = [name for name in names if name != "amplitude"]
             space = self._space.only(names, optimum.values)
             n_outputs = self._likelihood.shape[1]

@@ -19,9 +19,9 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.row_scale import scale_both_sides, squared
 from histrs._threads import leavable
-from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._hyperparameters import SCALES, Hyperparameters, SearchSpace
+from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._leave_one_out import inverse_diagonal
 
 # Noise in units of the mean variance of latent functions over training rows.
@@ -81,7 +81,7 @@ class Candidate(NamedTuple):
 def learn_by_leaving_out(
     likelihood: DenseLikelihood,
     space: SearchSpace,
-    kernels: Sequence[DenseKernel],
+    kernels: Sequence[Kernel],
     progress: Callable[[float], None] | None = None,
 ) -> tuple[dict[str, Array], Hyperparameters]:
     """Return every candidate as arrays, and the hyper-parameters of the simplest good one.
@@ -92,7 +92,7 @@ def learn_by_leaving_out(
         Of the centred targets of classes: one for two classes, else one per class.
     space : SearchSpace
         With the bounds of noise and amplitude; what is not free keeps its value.
-    kernels : sequence of DenseKernel
+    kernels : sequence of Kernel
         The smoothest first.
     progress : callable, optional
         Is told of the least loss with each kernel.

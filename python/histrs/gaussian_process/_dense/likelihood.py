@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from histrs._solvers.block_cg import Array
 from histrs._solvers.log_det import exact_log_det
 from histrs._solvers.row_scale import scaled
-from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.system import DenseSystem
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
+from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._likelihood import BaseLikelihood
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._spectrum import Evaluation, Spectrum, Terms
@@ -26,10 +26,12 @@ class DenseLikelihood(BaseLikelihood):
     ----------
     X : rows
         The training rows.
-    parts : tuple of ndarray
+    parts : tuple
         What their kernel matrix is made of.
     Y : ndarray of shape (n_samples, n_outputs)
         Targets.
+    kernel : Kernel
+        One of those that the parts are of.
     seed : callable
         Returns that of the random vectors for the spectrum of many rows.
     row_scale : ndarray of shape (n_samples,), default=None
@@ -41,15 +43,16 @@ class DenseLikelihood(BaseLikelihood):
     def __init__(
         self,
         X: Any,
-        parts: tuple[Array, ...],
+        parts: Any,
         Y: Array,
+        kernel: Kernel,
         *,
         seed: Callable[[], int],
         row_scale: Array | None = None,
         stays: Array | None = None,
     ) -> None:
         super().__init__(Y, row_scale, stays)
-        self._X, self._parts, self._seed = X, parts, seed
+        self._X, self._parts, self._kernel, self._seed = X, parts, kernel, seed
 
     @property
     def targets(self) -> Array:
@@ -66,30 +69,30 @@ class DenseLikelihood(BaseLikelihood):
         scale = self._row_scale
         return type(self)(
             self._X[rows],
-            tuple(part[np.ix_(rows, rows)] for part in self._parts),
+            self._kernel.some(self._parts, rows),
             self._Y[rows] if scale is None else self._Y[rows] / scale[rows, None],
+            self._kernel,
             seed=self._seed,
             row_scale=rows_of(scale, rows),
             stays=rows_of(self._stays, rows),
         )
 
-    def system(self, kernel: DenseKernel, scales: Scales) -> DenseSystem:
+    def system(self, kernel: Kernel, scales: Scales) -> DenseSystem:
         """Return the linear system of some hyper-parameters."""
         # Its rows are not looked at, so that threads do not matter.
         return DenseSystem(
             self._X, scales.noise, scales.amplitude, kernel, 1, self._parts, self._row_scale
         )
 
-    def kernel_matrix(self, kernel: DenseKernel) -> Array:
+    def kernel_matrix(self, kernel: Kernel) -> Array:
         """Return the kernel matrix, without amplitude and the scale of rows."""
         return kernel.matrix(self._parts)
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
         """Return the mean of the kernel matrix's diagonal, without amplitude."""
-        diagonals = tuple(np.diagonal(part)[:, None] for part in self._parts)
-        return float(np.mean(values.kernel.matrix(diagonals)))
+        return float(np.mean(values.kernel.diagonal(self._X, 1)))
 
-    def spectrum(self, kernel: DenseKernel) -> Spectrum:
+    def spectrum(self, kernel: Kernel) -> Spectrum:
         """Return the likelihood of this kernel under every noise and amplitude."""
         return self._spectrum_of(self.system(kernel, Scales(1.0, 1.0)), self._seed, exact=True)
 

@@ -26,7 +26,7 @@ _N_SOLVED = 32
 class StoredSystem(DenseSystem):
     """The matrix `K + s I`, solved by conjugate gradients preconditioned by some of its columns.
 
-    Products are with what the kernel keeps of all pairs of rows (`DenseKernel.stored`). What needs
+    Products are with what the kernel keeps of all pairs of rows (`Kernel.stored`). What needs
     the factor gets it, where memory holds it.
     """
 
@@ -141,7 +141,7 @@ class StoredSystem(DenseSystem):
     # ---- factors, where they are asked for ---------------------------------------------------
 
     @cached_property
-    def parts(self) -> tuple[Array, ...]:
+    def parts(self) -> Any:
         """What the kernel matrix is made of, of all pairs of rows in double precision."""
         check_memory(self.X.shape[0], self.kernel.n_parts + 2)
         return self.kernel.parts(self.X, None, self.n_threads)

@@ -15,8 +15,8 @@ from histrs._solvers.block_cg import Array, Solution
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scale_both_sides, scaled
-from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._hyperparameters import Scales
+from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._row_weights import appended
 
 # Part of the memory that matrices of all pairs of rows may take.
@@ -72,9 +72,9 @@ class DenseSystem:
     X: Any
     noise: float
     amplitude: float
-    kernel: DenseKernel
+    kernel: Kernel
     n_threads: int
-    known_parts: tuple[Array, ...] | None = None
+    known_parts: Any = None
     """What the kernel matrix is made of, where that is at hand."""
     row_scale: Array | None = None
     """Roots of the weights of rows; None for 1."""
@@ -85,7 +85,7 @@ class DenseSystem:
         return self.noise / self.amplitude
 
     @cached_property
-    def parts(self) -> tuple[Array, ...]:
+    def parts(self) -> Any:
         """What the kernel matrix is made of."""
         if self.known_parts is not None:
             return self.known_parts

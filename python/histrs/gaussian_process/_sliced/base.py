@@ -24,9 +24,10 @@ from histrs._validation import (
     validate_data,
 )
 from histrs.gaussian_process._base import BaseIntersectionGP
+from histrs.gaussian_process._kernel_gp import KernelGP
 from histrs.gaussian_process._posterior import Interpolation
 from histrs.gaussian_process._precision import in_precision_of_rows
-from histrs.gaussian_process._sliced.matern import Coordinates, MaternGPClassifier
+from histrs.gaussian_process._sliced.matern import Coordinates
 from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._sliced.partial_dependence import (
     PartialDependence,
@@ -38,13 +39,12 @@ from histrs.gaussian_process._sliced.partial_dependence import (
 )
 from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.rows import drawn_rows
-from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._sliced.table import Table
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
-InnerGP = BaseIntersectionGP | ProjectedGPRegressor | MaternGPClassifier
+InnerGP = BaseIntersectionGP | KernelGP
 
 # Rows whose projections are in memory at once.
 _BLOCK = 4096

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,16 +39,17 @@ from histrs.gaussian_process._sliced.fitting import (
     SlicedFit,
 )
 from histrs.gaussian_process._sliced.matern import (
-    SOLVERS,
-    VARIANCES,
     Coordinates,
     LearnedMatern,
-    MaternGPClassifier,
+    SolverName,
+    VarianceName,
     most_rows,
+    of_length,
 )
 from histrs.gaussian_process._sliced.metrics import MetricName, are_collinear, first_metric
 from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process.general import GPClassifier
 
 # A metric that is learned in more steps predicts no better.
 _MAX_STEPS = 2
@@ -57,6 +58,8 @@ _FEW_ROWS = 32_768
 # By more rows than it is chosen by, the Matérn kernel gains more than slices do, most of all where
 # classes are many: it may be a little worse on those.
 _LIKE_MATERN = 0.97
+# What the process of the Matérn kernel takes from ours.
+_OF_MATERN = ("solver", "tol", "max_iter", "variance", "n_jobs", "verbose")
 # Less noise tells classes apart no better, and takes many more iterations.
 _NOISE_BOUNDS = (1e-3, 1e12)
 
@@ -213,12 +216,13 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
 
     def _kernel_to_try(self, n_rows: int) -> KernelName:
         """Return the kernel; "auto" where the Matérn kernel can do what is asked for."""
-        possible = self.n_bins is None and self.solver in SOLVERS and self.variance in VARIANCES
+        solvers, variances = get_args(SolverName), get_args(VarianceName)
+        possible = self.n_bins is None and self.solver in solvers and self.variance in variances
         if self.kernel == "matern":
             if not possible:
                 raise ValueError(
-                    f'kernel="matern" has n_bins=None, a solver of {list(SOLVERS)} and a variance '
-                    f'of {list(VARIANCES)}: set these, or kernel="sliced".'
+                    f'kernel="matern" has n_bins=None, a solver of {list(solvers)} and a variance '
+                    f'of {list(variances)}: set these, or kernel="sliced".'
                 )
             if n_rows > most_rows():
                 raise MemoryError(
@@ -230,22 +234,18 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
 
     def _matern(
         self, columns: Columns, learned: LearnedMatern, A: Array
-    ) -> tuple[MaternGPClassifier, Array]:
+    ) -> tuple[GPClassifier, Array]:
         """Return the inner model and its rows, of those with standardised columns."""
         self._keep_metric(columns, learned.G, {})
         self.kernel_, self.length_scale_ = "matern", learned.length
         self.directions_, self.offsets_ = learned.directions, np.zeros(len(learned.G))
         self._projection = projection = Coordinates(columns, self.directions_)
-        inner = MaternGPClassifier(
-            learned.length,
+        options = {name: getattr(self, name) for name in _OF_MATERN}
+        inner = GPClassifier(
+            of_length(learned.length),
             noise_bounds=_NOISE_BOUNDS,
             random_state=INNER_SEED,
-            solver=self.solver,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            variance=self.variance,
-            n_jobs=self.n_jobs,
-            verbose=self.verbose,
+            **options,
         )
         return inner, projection.of_standardised(A)
 

@@ -11,6 +11,8 @@ from sklearn.base import clone
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._kernel_gp import KernelGP
+from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._sliced.base import BaseSlicedGP, InnerGP
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
@@ -123,8 +125,10 @@ class SlicedFit(BaseSlicedGP):
             # Nobody asks it for probabilities.
             few.set_params(calibration=None)
         few.fit(T[some], y[some], of_some)
-        scales = {"noise": few.noise_, "amplitude": few.amplitude_}
-        found: AnyInner = clone(inner).set_params(optimizer=None, **scales)
+        given: dict[str, Any] = {"amplitude": few.amplitude_}
+        if isinstance(inner, KernelGP):
+            given = {"kernel": Constant(few.amplitude_, "fixed") * few._asked()[1]}
+        found: AnyInner = clone(inner).set_params(optimizer=None, noise=few.noise_, **given)
         return found
 
 

@@ -125,8 +125,8 @@ def _covariances(
     """Return the covariances of the average with training rows, and its variance."""
     if isinstance(posterior, DensePosterior):
         system = posterior.system
-        cross = system.kernel.matrix(system.kernel.parts(T, system.X, n_threads)).mean(axis=0)
-        among = system.kernel.matrix(system.kernel.parts(T, None, n_threads))
+        cross = system.kernel.between(T, system.X, n_threads).mean(axis=0)
+        among = system.kernel.between(T, None, n_threads)
         return cross, float(among.mean())
     # Products with the kernel of the group, in time linear in the rows of both.
     rows = posterior.system.kernel.rows(T, n_threads)

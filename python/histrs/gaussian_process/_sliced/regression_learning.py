@@ -16,6 +16,8 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
 from histrs.gaussian_process._docs import REGRESSION_FIT
 from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process._kernels.algebra import Constant
+from histrs.gaussian_process._kernels.projected import Projected
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots, rows_of, telling
@@ -31,7 +33,6 @@ from histrs.gaussian_process._sliced.learning import SmoothnessName, learn_metri
 from histrs.gaussian_process._sliced.metrics import are_collinear, first_metric
 from histrs.gaussian_process._sliced.missing_targets import SlicedMissingTargets
 from histrs.gaussian_process._sliced.rows import drawn_rows
-from histrs.gaussian_process._sliced.smooth import ProjectedGPRegressor
 from histrs.gaussian_process._state import copied, replaced_whole
 from histrs.gaussian_process._target_patterns import (
     TrainingRows,
@@ -40,6 +41,7 @@ from histrs.gaussian_process._target_patterns import (
     patterns_of,
     with_targets,
 )
+from histrs.gaussian_process.general import GPRegressor
 
 # Of standardised targets: functions without noise are learned too.
 _VARIANCES = (1e-12, 1e12)
@@ -123,25 +125,29 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         T = self._keep_projection(columns, learned, numbers, inside)
         # Few rows do not tell the noise of many.
         optimizer = None if n_rows <= SEARCHED_ROWS else "l-bfgs-b"
-        scales = {"optimizer": optimizer, **_scales(learned.fit.noise, varied)}
-        inner: ProjectedGPRegressor | IntersectionGPRegressor
+        # Signal and noise have the same scale, since weights count what is between them in.
+        scale = _scale(learned.fit.noise, varied)
+        options: Any = {"noise": scale, "noise_bounds": _VARIANCES, "optimizer": optimizer}
+        inner: GPRegressor | IntersectionGPRegressor
         if smooth.any():
             most: int | None = LEARNING_ROWS
-            inner = ProjectedGPRegressor(
-                weights,
-                smooth,
+            inner = GPRegressor(
+                Constant(scale, _VARIANCES) * Projected(weights, smooth),
                 random_state=INNER_SEED,
+                solver="cholesky",
                 n_jobs=self.n_jobs,
                 verbose=self.verbose,
-                **scales,
+                **options,
             )
         else:
             most = None
             inner = IntersectionGPRegressor(
+                amplitude=scale,
+                amplitude_bounds=_VARIANCES,
                 feature_weights=None,
                 intercept_variance=0.0,
                 random_state=INNER_SEED,
-                **scales,
+                **options,
                 **self._inner_parameters(),
             )
         inner = self._with_scales(inner, T, y, random, most, all_weights)
@@ -308,17 +314,11 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         return rows._replace(n_given=len(y), with_weight=given.kept)
 
 
-def _scales(learned: Array, varied: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return parameters of noise and amplitude, by what was learned of the targets that vary."""
+def _scale(learned: Array, varied: NDArray[np.bool_]) -> Array | float:
+    """Return noise variances, by what was learned of the targets that vary."""
     noise = np.full(len(varied), _NOISE_OF_CONSTANTS)
     if np.any(varied):
         found = np.clip(learned, 2.0 * _VARIANCES[0], None)
         noise = np.full(len(varied), np.mean(found))
         noise[varied] = found
-    scale = noise if len(noise) > 1 else float(noise[0])
-    return {
-        "noise": scale,
-        "amplitude": scale,
-        "noise_bounds": _VARIANCES,
-        "amplitude_bounds": _VARIANCES,
-    }
+    return noise if len(noise) > 1 else float(noise[0])

@@ -1,91 +1,67 @@
 """Gaussian processes of any kernel by factors of its matrix, against their definition."""
 
 import pickle
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal, norm
-from sklearn.base import ClassifierMixin
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.metrics import log_loss
 
 from histrs._calibration import fit_calibration
-from histrs._validation import validate_data
-from histrs.gaussian_process._classification import ClassTargets
-from histrs.gaussian_process._dense import base, system
-from histrs.gaussian_process._dense.base import BaseDenseGP
-from histrs.gaussian_process._dense.kernel import DenseKernel
+from histrs.gaussian_process import GPClassifier, GPRegressor, LikelihoodSearch, _kernel_gp
+from histrs.gaussian_process._dense import system
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._hyperparameters import Hyperparameters
-from histrs.gaussian_process._regression import RealTargets
+from histrs.gaussian_process.kernels import Constant, Kernel, Linear, MinMax, Radial, Tangent
 from tests.helpers import assert_close
 
 NOISE, AMPLITUDE, GAMMA = 0.2, 1.5, 0.7
 
 
-@dataclass(frozen=True)
-class GaussianKernel(DenseKernel):
-    """`exp(-gamma |x - y|^2)` of vectors, or of matrices by their entries."""
+class Gaussian(Kernel):
+    """`exp(-gamma |x - y|^2)`, as a user writes it."""
 
-    gamma: float
+    leaves_level = False
+
+    def __init__(self, gamma=GAMMA, gamma_bounds=(1e-3, 1e3)):
+        self.gamma = gamma
+        self.gamma_bounds = gamma_bounds
 
     def parts(self, X, Y, n_threads):
-        left, right = (Z.reshape(len(Z), -1) for Z in (X, X if Y is None else Y))
-        return (cdist(left, right, "sqeuclidean"),)
+        return (cdist(X, X if Y is None else Y, "sqeuclidean"),)
 
     def matrix(self, parts):
-        return np.exp(-self.gamma * parts[0])
-
-    def derivative(self, name, parts):
-        return -self.gamma * parts[0] * self.matrix(parts)
+        return np.exp(-self.gamma_ * parts[0])
 
     def diagonal(self, X, n_threads):
         return np.ones(len(X))
 
 
-class BaseGaussian(BaseDenseGP):
-    gamma = GAMMA
-    gamma_bounds = (1e-3, 1e3)
-
-    def _rows_to_fit(self, X, y, *, reset=True, **checks):
-        return validate_data(self, X, y, reset=reset, allow_nd=True, dtype=np.float64, **checks)
-
-    def _check_test(self, X):
-        return validate_data(self, X, reset=False, allow_nd=True, dtype=np.float64)
-
-    def _start_kernel(self, X):
-        return GaussianKernel(self.gamma)
-
-    def _kernel_bounds(self):
-        return {"gamma": self.gamma_bounds}
-
-    def _keep_kernel(self, kernel):
-        self.gamma_ = kernel.gamma
-
-    def _kernel(self, state):
-        return GaussianKernel(state["gamma_"])
+def made(model_class, amplitude=1.0, bounds="fixed", **parameters):
+    kernel = Constant(amplitude, (1e-12, 1e12)) * Gaussian(gamma_bounds=bounds)
+    return model_class(kernel, **parameters)
 
 
-class Regressor(RealTargets, BaseGaussian):
-    pass
+def regressor(**parameters):
+    return made(GPRegressor, bounds=(1e-3, 1e3), **parameters)
 
 
-class Classifier(ClassifierMixin, ClassTargets, BaseGaussian):
-    calibration = "leave-one-out"
+def classifier(**parameters):
+    return made(GPClassifier, bounds=(1e-3, 1e3), **parameters)
 
 
-def given(model_class=Regressor, **parameters):
-    parameters = {"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None, **parameters}
-    return model_class(**parameters)
+def given(make=regressor, **parameters):
+    return make(**{"noise": NOISE, "amplitude": AMPLITUDE, "optimizer": None, **parameters})
 
 
 def covariance(X, Z):
-    left, right = X.reshape(len(X), -1), Z.reshape(len(Z), -1)
-    return AMPLITUDE * np.exp(-GAMMA * cdist(left, right, "sqeuclidean"))
+    return AMPLITUDE * np.exp(-GAMMA * cdist(X, Z, "sqeuclidean"))
 
 
 def by_definition(X, y, X_star):
@@ -98,11 +74,10 @@ def by_definition(X, y, X_star):
     return found, prior - k.T @ np.linalg.solve(A, k)
 
 
-@pytest.fixture(params=["vectors", "matrices"])
-def data(request, rng):
-    shape = (3,) if request.param == "vectors" else (2, 2)
-    X, X_star = rng.normal(size=(60, *shape)), rng.normal(size=(9, *shape))
-    return X, 5.0 + 3.0 * np.sin(X.reshape(60, -1)[:, 0]) + 0.3 * rng.normal(size=60), X_star
+@pytest.fixture
+def data(rng):
+    X, X_star = rng.normal(size=(60, 3)), rng.normal(size=(9, 3))
+    return X, 5.0 + 3.0 * np.sin(X[:, 0]) + 0.3 * rng.normal(size=60), X_star
 
 
 def test_predictions_are_their_definition(data):
@@ -143,7 +118,7 @@ def test_samples_have_the_posterior_moments(data):
 
 def test_likelihood_and_its_gradient(data):
     X, y, _ = data
-    model = Regressor(noise=NOISE, amplitude=AMPLITUDE, optimizer=None).fit(X, y)
+    model = regressor(noise=NOISE, amplitude=AMPLITUDE, optimizer=None).fit(X, y)
     A = covariance(X, X) + NOISE * np.eye(len(X))
     standard = (y - y.mean()) / y.std()
     expected = multivariate_normal(np.zeros(len(X)), A).logpdf(standard)
@@ -164,15 +139,15 @@ def test_finds_the_likelihood_that_scikit_learn_finds(data):
     standard = (y - y.mean()) / y.std()
     kernel = ConstantKernel(1.0, (1e-6, 1e6)) * RBF(1.0, (1e-2, 1e2)) + WhiteKernel(0.1)
     peer = GaussianProcessRegressor(kernel, n_restarts_optimizer=2, random_state=0)
-    peer.fit(X.reshape(len(X), -1), standard)
-    model = Regressor().fit(X, y)
+    peer.fit(X, standard)
+    model = regressor().fit(X, y)
     assert model.log_marginal_likelihood() > peer.log_marginal_likelihood_value_ - 1e-2
 
 
 def test_many_rows_learn_the_kernel_from_some(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(base, "_LEARNING_ROWS", 30)
-    model = Regressor().fit(X, y)
+    monkeypatch.setattr(_kernel_gp, "_LEARNING_ROWS", 30)
+    model = regressor().fit(X, y)
     whole = model.log_marginal_likelihood()
     gradient = model.log_marginal_likelihood(eval_gradient=True)[1]
     assert len(model.theta_) == 3
@@ -186,53 +161,52 @@ def test_rows_that_the_kernel_is_learned_from_are_drawn_where_there_are_many(dat
     monkeypatch.setattr(
         DenseLikelihood, "of_some", lambda self, rows: seen.append(rows) or of_some(self, rows)
     )
-    expected = Regressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(base, "_LEARNING_ROWS", 60)
+    expected = regressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(_kernel_gp, "_LEARNING_ROWS", 60)
     random = np.random.RandomState(0)
     before = random.get_state()[1:3]
-    all_rows = Regressor(random_state=random).fit(X, y)
+    all_rows = regressor(random_state=random).fit(X, y)
     assert seen == []
     # Where nothing is random, nothing is drawn.
     np.testing.assert_array_equal(random.get_state()[1], before[0])
     assert random.get_state()[2] == before[1]
     np.testing.assert_array_equal(all_rows.theta_, expected.theta_)
-    monkeypatch.setattr(base, "_LEARNING_ROWS", 59)
-    some = Regressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(_kernel_gp, "_LEARNING_ROWS", 59)
+    some = regressor(random_state=0).fit(X, y)
     (rows,) = seen
     assert len(rows) == 59
     assert np.all(np.diff(rows) > 0)
     assert not np.array_equal(some.theta_, expected.theta_)
     seen.clear()
-    monkeypatch.setattr(Regressor, "_kernel_bounds", lambda self: {})
-    noise = Regressor(random_state=0).fit(X, y).noise_
+    noise = made(GPRegressor, random_state=0).fit(X, y).noise_
     assert seen == []
-    monkeypatch.setattr(base, "_LEARNING_ROWS", 1000)
-    assert Regressor(random_state=0).fit(X, y).noise_ == noise
+    monkeypatch.setattr(_kernel_gp, "_LEARNING_ROWS", 1000)
+    assert made(GPRegressor, random_state=0).fit(X, y).noise_ == noise
 
 
 def test_what_is_factorised_learns_noise_from_all_rows(data, monkeypatch):
     X, y, _ = data
-    expected = Regressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(base, "_SCALE_ROWS", 10)
-    np.testing.assert_array_equal(Regressor(random_state=0).fit(X, y).theta_, expected.theta_)
+    expected = regressor(random_state=0).fit(X, y)
+    monkeypatch.setattr(_kernel_gp, "_SCALE_ROWS", 10)
+    np.testing.assert_array_equal(regressor(random_state=0).fit(X, y).theta_, expected.theta_)
 
 
 def test_what_is_learned_is_likeliest_of_weighted_rows(data, rng):
     X, y, _ = data
-    model = Regressor(random_state=0).fit(X, y, rng.choice([0.1, 1.0, 4.0], 60))
+    model = regressor(random_state=0).fit(X, y, rng.choice([0.1, 1.0, 4.0], 60))
     gradient = model.log_marginal_likelihood(eval_gradient=True)[1]
     np.testing.assert_allclose(gradient, np.zeros(3), atol=0.02)
 
 
 def test_a_search_begins_with_kernels_all_over_the_bounds():
-    model, kernel = Regressor(), GaussianKernel(GAMMA)
+    model, kernel = regressor(), Gaussian().taken(np.zeros((2, 1)))
     start = Hyperparameters(np.ones(1), np.ones(1), kernel)
     first, *others = model._kernels_to_try(model._search_space(start))
     assert first is kernel
-    gammas = np.array([other.gamma for other in others])
+    gammas = np.array([other.gamma_ for other in others])
     assert len(gammas) > 5
     np.testing.assert_allclose(gammas, np.geomspace(1e-3, 1e3, len(gammas)))
-    model.gamma_bounds = "fixed"
+    start = Hyperparameters(np.ones(1), np.ones(1), Gaussian(1.0, "fixed").taken(np.zeros((2, 1))))
     assert model._kernels_to_try(model._search_space(start)) == []
 
 
@@ -250,17 +224,17 @@ def test_leave_one_out_is_a_refit_without_the_row(data):
         assert_close(std[i], y.std() * np.sqrt(variance), 1e-9)
 
 
-@pytest.mark.parametrize("model_class", [Regressor, Classifier])
-def test_rows_come_and_go(data, model_class):
+@pytest.mark.parametrize("make", [regressor, classifier])
+def test_rows_come_and_go(data, make):
     X, y, X_star = data
-    y = y if model_class is Regressor else np.digitize(y, [3.0, 6.0])
-    model = given(model_class).fit(X[:40], y[:40])
+    y = y if make is regressor else np.digitize(y, [3.0, 6.0])
+    model = given(make).fit(X[:40], y[:40])
     model.predict(X_star, return_std=True)
     model.partial_fit(X[40:55], y[40:55]).partial_fit(X[55:], y[55:]).forget([0, 7, 41])
     kept = np.setdiff1d(np.arange(60), [0, 7, 41])
     assert np.array_equal(model.X_fit_, X[kept])
-    expected = given(model_class).fit(X[kept], y[kept])
-    if model_class is Classifier:
+    expected = given(make).fit(X[kept], y[kept])
+    if make is classifier:
         latent, variance = model.latent_mean_and_variance(X_star)
         assert_close(latent, expected.latent_mean_and_variance(X_star)[0], 1e-8)
         assert_close(variance, expected.latent_mean_and_variance(X_star)[1], 1e-8)
@@ -292,17 +266,17 @@ def test_an_error_leaves_everything_as_it_was(data):
 def test_several_targets_have_their_own_noise(data):
     X, y, X_star = data
     Y = np.column_stack([y, 100.0 * np.cos(y)])
-    both = Regressor().fit(X, Y)
+    both = regressor().fit(X, Y)
     assert both.noise_.shape == (2,)
     mean, std = both.predict(X_star, return_std=True)
     assert mean.shape == std.shape == (9, 2)
-    shared = Regressor(shared_hyperparameters=True).fit(X, Y)
+    shared = regressor(optimizer=LikelihoodSearch(shared=True)).fit(X, Y)
     assert isinstance(shared.noise_, float)
     assert both.log_marginal_likelihood() >= shared.log_marginal_likelihood() - 1e-6
     fixed = {"noise": [0.1, 0.3], "amplitude": [1.0, 2.0], "optimizer": None}
-    both = Regressor(**fixed).fit(X, Y)
+    both = regressor(**fixed).fit(X, Y)
     for k in range(2):
-        alone = Regressor(noise=fixed["noise"][k], amplitude=fixed["amplitude"][k], optimizer=None)
+        alone = regressor(noise=fixed["noise"][k], amplitude=fixed["amplitude"][k], optimizer=None)
         alone.fit(X, Y[:, k])
         expected, deviation = alone.predict(X_star, return_std=True)
         assert_close(both.predict(X_star)[:, k], expected, 1e-9)
@@ -312,13 +286,13 @@ def test_several_targets_have_their_own_noise(data):
 def test_probabilities_are_calibrated(rng):
     X = rng.normal(size=(300, 2))
     y = np.where(X[:, 0] + 0.8 * rng.normal(size=300) > 0, "yes", "no")
-    model = Classifier().fit(X[:150], y[:150])
+    model = classifier().fit(X[:150], y[:150])
     probabilities = model.predict_proba(X[150:])
     assert_close(probabilities.sum(axis=1), np.ones(150), 1e-12)
     loss = log_loss(y[150:], probabilities)
     assert loss < 0.6
     codes = np.where(y[:150] == "yes", 1.0, -1.0)[:, None]
-    A = model.amplitude_ * np.exp(-model.gamma_ * cdist(X[:150], X[:150], "sqeuclidean"))
+    A = model.amplitude_ * np.exp(-model.kernel_.gamma_ * cdist(X[:150], X[:150], "sqeuclidean"))
     inverse = np.linalg.inv(A + model.noise_ * np.eye(150))
     scores = codes - inverse @ codes / np.diag(inverse)[:, None]
     expected = fit_calibration(scores, (codes[:, 0] > 0).astype(np.intp))
@@ -329,7 +303,7 @@ def test_probabilities_are_calibrated(rng):
 
 def test_survives_pickle(data):
     X, y, X_star = data
-    model = Regressor().fit(X, y)
+    model = regressor().fit(X, y)
     copy = pickle.loads(pickle.dumps(model))
     assert "_posterior" not in vars(copy)
     for a, b in zip(
@@ -351,15 +325,26 @@ def test_too_many_rows_for_the_memory_are_refused(data, monkeypatch):
     assert np.array_equal(model.predict(X_star), before)
 
 
-@pytest.mark.parametrize(("shared", "n_systems"), [(True, 1), (False, 2), (None, 2)])
-def test_the_memory_of_all_matrices_is_counted(data, monkeypatch, shared, n_systems):
+@pytest.mark.parametrize(
+    ("options", "n_systems"),
+    [
+        ({"optimizer": LikelihoodSearch(shared=True)}, 1),
+        ({"optimizer": LikelihoodSearch(shared=False)}, 2),
+        ({"optimizer": "auto"}, 2),
+        ({}, 1),
+        ({"noise": [0.2, 0.2]}, 2),
+        ({"amplitude": [1.0, 2.0]}, 2),
+    ],
+    ids=str,
+)
+def test_the_memory_of_all_matrices_is_counted(data, monkeypatch, options, n_systems):
     X, y, _ = data
     Y = np.column_stack([y, y**2])
-    model = given(shared_hyperparameters=shared).fit(X[:40], Y[:40])
+    model = given(**options).fit(X[:40], Y[:40])
     monkeypatch.setattr(system, "physical_memory", lambda: 1.0)
     # Distances, the kernel and a factor for each noise.
     with pytest.raises(MemoryError, match=rf"^60 rows .* {2 + n_systems} matrices"):
-        given(shared_hyperparameters=shared).fit(X, Y)
+        given(**options).fit(X, Y)
     with pytest.raises(MemoryError, match=rf"^60 rows .* {1 + n_systems} matrices"):
         model.partial_fit(X[40:], Y[40:])
 
@@ -370,3 +355,142 @@ def test_rows_are_held_out_only_of_what_iterations_solve(data):
     assert posterior.is_factorised
     with pytest.raises(TypeError, match="closed form"):
         posterior.means_without(np.arange(3), y[:, None], 1e-3)
+
+
+# ---- what kernels are ----------------------------------------------------------------------------
+
+
+def test_a_kernel_of_ones_own_has_a_gradient(data):
+    X, y, _ = data
+    model = regressor().fit(X, y)
+    theta = model.theta_ + np.array([0.3, -0.2, 0.1])
+    error = check_grad(
+        model.log_marginal_likelihood,
+        lambda t: model.log_marginal_likelihood(t, eval_gradient=True)[1],
+        theta,
+    )
+    assert error < 1e-4
+    assert model.score(X, y) > 0.9
+
+
+TERMS = {
+    "gaussian": (Radial("gaussian"), 1),
+    "laplace": (Radial("laplace"), 1),
+    "matern-5/2": (Radial("matern-5/2", 1.5), 1),
+    "linear": (Linear(), 1),
+    "sum": (Radial() + Linear(), 2),
+    "sum of constants": (Radial("gaussian", 1.0, "fixed") + 0.5, 1),
+    "product": (Radial() * Linear(1.0), 2),
+    "number": (0.5 * (Radial("gaussian") + 0.2 * Linear()), 3),
+    "of scikit-learn": (Matern(nu=2.5) + RBF(0.3), 2),
+    "both": (1.0 + Radial("gaussian") * Gaussian(), 3),
+}
+
+
+@pytest.mark.parametrize("name", TERMS)
+def test_terms_and_their_gradients(data, name):
+    X, y, X_star = data
+    kernel, n_parameters = TERMS[name]
+    model = GPRegressor(kernel, noise=NOISE, optimizer=None).fit(X, y)
+    K = model.amplitude_ * model.kernel_(X) + NOISE * np.eye(60)
+    k = model.amplitude_ * model.kernel_(X, X_star)
+    standard = (y - y.mean()) / y.std()
+    expected = y.mean() + y.std() * k.T @ np.linalg.solve(K, standard)
+    mean, std = model.predict(X_star, return_std=True)
+    assert_close(mean, expected, 1e-8)
+    prior = model.amplitude_ * np.diag(model.kernel_(X_star)) + NOISE
+    assert_close(std, y.std() * np.sqrt(prior - np.sum(k * np.linalg.solve(K, k), axis=0)), 1e-8)
+    assert len(model.theta_) == 2 + n_parameters
+    theta = model.theta_ + 0.1
+    slope = model.log_marginal_likelihood(theta, eval_gradient=True)[1]
+    error = check_grad(
+        model.log_marginal_likelihood,
+        lambda t: model.log_marginal_likelihood(t, eval_gradient=True)[1],
+        theta,
+    )
+    assert error < 1e-4 * (1.0 + np.linalg.norm(slope))
+    learned = GPRegressor(kernel).fit(X, y)
+    assert learned.log_marginal_likelihood() > model.log_marginal_likelihood() - 1e-6
+    again = pickle.loads(pickle.dumps(learned))
+    np.testing.assert_array_equal(again.predict(X_star), learned.predict(X_star))
+    grown = clone(model).fit(X[:50], y[:50]).partial_fit(X[50:], y[50:])
+    assert grown.predict(X_star).shape == (9,)
+
+
+def test_kernels_of_scikit_learn_are_what_they_are_there(data):
+    X, y, X_star = data
+    kernel = 1.7 * Matern(0.8, nu=2.5)
+    peer = GaussianProcessRegressor(kernel, alpha=NOISE, optimizer=None, normalize_y=True)
+    model = GPRegressor(kernel, noise=NOISE, optimizer=None).fit(X, y)
+    assert_close(model.predict(X_star), peer.fit(X, y).predict(X_star), 1e-8)
+    assert_close(model.log_marginal_likelihood(), peer.log_marginal_likelihood_value_, 1e-8)
+
+
+def test_shapes_are_those_of_scikit_learn(rng):
+    X, Z = rng.normal(size=(9, 3)), rng.normal(size=(5, 3))
+    for shape, nu in (("laplace", 0.5), ("matern-3/2", 1.5), ("matern-5/2", 2.5)):
+        assert_close(Radial(shape, 0.7)(X, Z), Matern(0.7, nu=nu)(X, Z), 1e-7)
+    assert_close(Radial("gaussian", 0.7)(X, Z), RBF(0.7)(X, Z), 1e-7)
+
+
+def test_lengths_are_in_units_of_the_rows(rng):
+    X = rng.normal(size=(40, 3))
+    y = np.sin(X[:, 0])
+    for factor in (1.0, 1e6):
+        model = GPRegressor(noise=0.1, optimizer=None).fit(factor * X, y)
+        D = cdist(factor * X, factor * X, "sqeuclidean")
+        assert model.kernel_.length_ == pytest.approx(0.6 * np.sqrt(D.mean()))
+    assert GPRegressor(optimizer=None).fit(np.ones((5, 2)), np.arange(5)).kernel_.length_ == 1.0
+
+
+def test_terms_of_different_rows_are_refused_by_name(rng):
+    X, y = rng.normal(size=(10, 4)), np.arange(10) % 2
+    kernel = Tangent() + Radial()
+    with pytest.raises(ValueError, match=r"Tangent\(\) is of covariances and Radial"):
+        GPClassifier(kernel).fit(X, y)
+    with pytest.raises(ValueError, match=r"X\[0, .*\] = -.*"):
+        GPRegressor(MinMax() + Linear()).fit(X, y)
+    with pytest.raises(ValueError, match=r"solver='cg' .* Linear\(\) has no such thing"):
+        GPRegressor(Linear(), solver="cg").fit(X, y)
+    with pytest.raises(ValueError, match="kernel = 'nothing': give a kernel"):
+        GPRegressor("nothing").fit(X, y)
+    with pytest.raises(ValueError, match="shape = 'round': choose one of"):
+        GPRegressor(Radial("round")).fit(X, y)
+    with pytest.raises(ValueError, match=r"length = -1\.0: give a positive number"):
+        GPRegressor(Radial(length=-1.0)).fit(X, y)
+    with pytest.raises(TypeError, match="is no kernel and no positive number"):
+        Radial() + "linear"
+    with pytest.raises(ValueError, match="n_restarts = -1"):
+        GPRegressor(optimizer=LikelihoodSearch(n_restarts=-1)).fit(X, y)
+    with pytest.raises(ValueError, match="method = 'bfgs'"):
+        GPRegressor(optimizer=LikelihoodSearch("bfgs")).fit(X, y)
+
+
+def test_a_constant_factor_is_the_amplitude(data):
+    X, y, _ = data
+    kernel = Radial("gaussian", 1.0, "fixed")
+    model = GPRegressor(2.0 * kernel, optimizer=None).fit(X, y)
+    assert (model.amplitude_, model.kernel_.shape) == (2.0, "gaussian")
+    other = GPRegressor(kernel * 2.0, optimizer=None).fit(X, y)
+    assert_close(other.predict(X), model.predict(X), 1e-12)
+    with pytest.warns(ConvergenceWarning, match=r"amplitude at its lower bound 1\.0"):
+        narrow = GPRegressor(Constant(1.5, (1.0, 2.0)) * kernel).fit(X, y)
+    assert 1.0 <= narrow.amplitude_ <= 2.0
+    fixed = GPRegressor(Constant(1.5, "fixed") * kernel).fit(X, y)
+    assert fixed.amplitude_ == 1.5
+    assert len(fixed.theta_) == 1
+
+
+def test_views_of_two_terms_come_and_go_together(rng):
+    X = rng.poisson(1.0, size=(40, 5)).astype(float)
+    y = X[:, 0] + rng.normal(size=40)
+    kernel = MinMax(0.3, "fixed") + Linear(0.1, "fixed")
+    model = GPRegressor(kernel, noise=NOISE, optimizer=None).fit(X[:30], y[:30])
+    taken = model.kernel_
+    model.partial_fit(X[30:], y[30:]).forget([2, 35])
+    kept = np.setdiff1d(np.arange(40), [2, 35])
+    K = taken(X[kept]) + NOISE * np.eye(38)
+    weights = np.linalg.solve(K, model.Y_fit_[:, 0])
+    assert_close(model.predict(X), model.y_mean_ + taken(X, X[kept]) @ weights, 1e-8)
+    for size, mean in ((1e-3, taken.k1.mean_sum_), (1.0, taken.k1.mean_sum_)):
+        assert taken.with_parameters({"k2__variance": size}).k1.mean_sum_ == mean

@@ -1,4 +1,4 @@
-"""What Gaussian processes with a stored kernel matrix share."""
+"""What Gaussian processes of any kernel share: its matrix is factorised, or kept in few bytes."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import count_threads
-from histrs.gaussian_process._dense.kernel import DenseKernel
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._dense.stored import StoredSystem, sharing
 from histrs.gaussian_process._dense.system import DenseSystem, check_memory
+from histrs.gaussian_process._doors import rows_to_fit, rows_to_predict, set_input_tags
 from histrs.gaussian_process._hyperparameters import (
     SCALES,
     Bounds,
@@ -28,10 +30,19 @@ from histrs.gaussian_process._hyperparameters import (
     check_bounds,
     check_variances,
 )
+from histrs.gaussian_process._kernels.algebra import Constant, with_scale
+from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._kernels.radial import Radial
+from histrs.gaussian_process._likelihood_search import LikelihoodSearch
 from histrs.gaussian_process._online import left_over, stacked
 from histrs.gaussian_process._optimizer import OptimizerName
 from histrs.gaussian_process._process import GaussianProcess
 from histrs.gaussian_process._row_weights import roots, rows_of, telling
+from histrs.gaussian_process.kernels import kernel_of
+
+OptimizerOption: TypeAlias = (
+    Literal["auto", "leave-one-out"] | OptimizerName | LikelihoodSearch | None
+)
 
 # Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
 # rows; noise and amplitude from all.
@@ -42,95 +53,125 @@ _SCALE_ROWS = 4096
 _N_TRIED = 9
 
 
-class BaseDenseGP(GaussianProcess):
-    """Exact Gaussian processes of any kernel, by Cholesky factors of its matrix.
+class KernelGP(GaussianProcess):
+    """Exact Gaussian processes of any kernel."""
 
-    A subclass says which rows there are (`_rows_to_fit`, `_check_test`), which kernel the search
-    starts from (`_start_kernel`), which of its parameters are learned (`_kernel_bounds`), and how
-    the kernel is kept in fitted attributes (`_keep_kernel`) and made of these (`_kernel`). Rows are
-    a matrix, dense or CSR, or a stack of matrices.
-    """
-
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "kernel": "no_validation",
         "noise": [Interval(Real, 0, None, closed="neither"), "array-like"],
-        "amplitude": [Interval(Real, 0, None, closed="neither"), "array-like"],
-        "optimizer": [StrOptions({"l-bfgs-b", "nelder-mead"}), None],
-        "shared_hyperparameters": ["boolean", None],
         "noise_bounds": [StrOptions({"fixed"}), "array-like"],
-        "amplitude_bounds": [StrOptions({"fixed"}), "array-like"],
-        "n_restarts_optimizer": [Interval(Integral, 0, 10_000, closed="both")],
+        "optimizer": [
+            StrOptions({"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}),
+            LikelihoodSearch,
+            None,
+        ],
+        "solver": [StrOptions({"auto", "cholesky", "cg"})],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "variance": [StrOptions({"auto", "cached", "exact"})],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
+    _default_kernel: ClassVar[Callable[[], Kernel]] = Radial
+
+    kernel_: Kernel
 
     def __init__(
         self,
+        kernel: Any = None,
         *,
         noise: float | ArrayLike = 0.1,
-        amplitude: float | ArrayLike = 1.0,
-        optimizer: OptimizerName | None = "l-bfgs-b",
-        shared_hyperparameters: bool | None = None,
         noise_bounds: Bounds = (1e-6, 1e12),
-        amplitude_bounds: Bounds = (1e-12, 1e12),
-        n_restarts_optimizer: int = 0,
+        optimizer: OptimizerOption = "auto",
+        solver: Literal["auto", "cholesky", "cg"] = "auto",
+        tol: float = 1e-5,
+        max_iter: int = 1000,
+        variance: Literal["auto", "cached", "exact"] = "auto",
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
+        self.kernel = kernel
         self.noise = noise
-        self.amplitude = amplitude
-        self.optimizer = optimizer
-        self.shared_hyperparameters = shared_hyperparameters
         self.noise_bounds = noise_bounds
-        self.amplitude_bounds = amplitude_bounds
-        self.n_restarts_optimizer = n_restarts_optimizer
+        self.optimizer = optimizer
+        self.solver = solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.variance = variance
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _most_factorised: ClassVar[int | None] = None
-    """Rows above which nothing is factorised, of kernels that are stored in few bytes."""
+    # ---- the kernel, and its rows ------------------------------------------------------------
 
-    # ---- what a subclass says ----------------------------------------------------------------
+    def _asked(self) -> tuple[Constant, Kernel]:
+        """Return the constant that multiplies all of the kernel that is asked for, and the rest."""
+        default = type(self)._default_kernel
+        return with_scale(default() if self.kernel is None else kernel_of(self.kernel))
 
-    def _start_kernel(self, X: Any) -> DenseKernel:
-        """Return the kernel of the given parameters, with what it takes from training rows."""
-        raise NotImplementedError
+    def _rows_to_fit(
+        self, X: Any, y: ArrayLike, *, reset: bool = True, **checks: Any
+    ) -> tuple[Any, NDArray[Any]]:
+        # Where targets miss different rows, each of their fits has a kernel.
+        known = None if reset else self.__dict__.get("kernel_")
+        takes = (known or self._asked()[1]).takes
+        return rows_to_fit(self, takes, X, y, reset=reset, **checks)
 
-    def _kernel_bounds(self) -> dict[str, Bounds]:
-        """Return bounds of the parameters of the kernel that are learned."""
-        raise NotImplementedError
+    def _check_test(self, X: Any) -> Any:
+        check_is_fitted(self)
+        rows = rows_to_predict(self, self.kernel_.takes, X)
+        return self.kernel_.view(rows, count_threads(self.n_jobs))
 
-    def _keep_kernel(self, kernel: Any) -> None:
-        """Keep the kernel in fitted attributes."""
-        raise NotImplementedError
-
-    def _kernel(self, state: dict[str, Any]) -> DenseKernel:
-        """Return the kernel of a fit."""
-        raise NotImplementedError
+    def _coordinates(self, X: Any, weights: Array | None, *, reset: bool) -> Any:
+        n_threads = count_threads(self.n_jobs)
+        if reset:
+            self.kernel_ = self._asked()[1].taken(X, weights, n_threads)
+        return self.kernel_.view(X, n_threads)
 
     # ---- fit ---------------------------------------------------------------------------------
 
+    def _search(self) -> LikelihoodSearch | None:
+        """Return the search for the largest likelihood that is asked for, or suits."""
+        if self.optimizer is None or isinstance(self.optimizer, LikelihoodSearch):
+            search: LikelihoodSearch | None = self.optimizer
+        elif self.optimizer in ("auto", "leave-one-out"):
+            search = LikelihoodSearch()
+        else:
+            search = LikelihoodSearch(self.optimizer)
+        if search is not None:
+            search.check()
+        return search
+
+    def _search_method(self) -> OptimizerName | None:
+        search = self._search()
+        return None if search is None else search.method
+
+    @property
+    def n_restarts_optimizer(self) -> int:  # type: ignore[override]
+        """Further searches of the likelihood."""
+        search = self._search()
+        return 0 if search is None else search.n_restarts
+
     def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
-        if self.shared_hyperparameters is not None:
-            shared = self.shared_hyperparameters
-        n = X.shape[0]
+        search = self._search()
+        if search is None:
+            # Outputs that keep one noise and one amplitude share a system.
+            shared = np.ndim(self.noise) == 0 == np.ndim(self._asked()[0].value)
+        elif search.shared is not None:
+            shared = search.shared
+        n, kernel = X.shape[0], self.kernel_
         n_pairs = 1 if shared else Y.shape[1]
         n_threads = count_threads(self.n_jobs)
-        kernel = self._start_kernel(X)
-        many = self._is_many(n)
+        many = self._is_many(n, kernel)
         if not many:
             # The matrix and a factor a system, beside what the matrix is made of.
             check_memory(n, kernel.n_parts + 1 + n_pairs)
-        noise, amplitude = (
-            check_variances(name, np.array(getattr(self, name), dtype=np.float64), n_pairs)
-            for name in SCALES
-        )
         self._without_seed()
         # Once for all draws, and not at all where there is none.
         make_random = cache(self._random)
-        values = Hyperparameters(noise, amplitude, kernel)
+        values = self._start(kernel, n_pairs)
         centred = Y - self._level(Y)
         scale = roots(telling(self.sample_weight_fit_, self._stays))
         some = np.arange(n)
@@ -141,45 +182,60 @@ class BaseDenseGP(GaussianProcess):
             X[some] if many else X,
             parts,
             centred[some],
+            kernel,
             seed=lambda: self._seed,
             row_scale=rows_of(scale, some),
             stays=rows_of(self._stays, some),
         )
         values = self._learn(values, likelihood, make_random)
+        # Another expression has other parts.
+        same = type(values.kernel) is type(kernel) and not many
         scale = roots(self.sample_weight_fit_)
-        systems = self._systems(X, values, scale, parts=None if many else parts)
+        systems = self._systems(X, values, scale, parts=parts if same else None)
         self._solve_targets(systems, Y, None)
 
-    def _is_many(self, n_rows: int) -> bool:
+    def _start(self, kernel: Kernel, n_pairs: int) -> Hyperparameters:
+        """Return the hyper-parameters that are given."""
+        given = {"noise": self.noise, "amplitude": self._asked()[0].value}
+        noise, amplitude = (
+            check_variances(name, np.array(given[name], dtype=np.float64), n_pairs)
+            for name in SCALES
+        )
+        return Hyperparameters(noise, amplitude, kernel)
+
+    def _is_many(self, n_rows: int, kernel: Kernel) -> bool:
         """Say whether so many rows are solved for by iterations."""
-        return self._most_factorised is not None and n_rows > self._most_factorised
+        if self.solver == "auto":
+            return kernel.can_be_stored and n_rows > kernel.most_factorised
+        if self.solver == "cg" and not kernel.can_be_stored:
+            raise ValueError(
+                f"solver='cg' multiplies what is kept of all pairs of rows in few bytes, and "
+                f"{kernel!r} has no such thing: set solver='auto'."
+            )
+        return self.solver == "cg"
 
     def _systems(
         self,
         X: Any,
         values: Hyperparameters,
         scale: Array | None,
-        parts: tuple[Array, ...] | None = None,
+        parts: Any = None,
     ) -> tuple[DenseSystem, ...]:
         """Return a system for each pair of noise and amplitude, of which nothing is solved yet."""
         n_threads, n, kernel = count_threads(self.n_jobs), X.shape[0], values.kernel
-        if not self._is_many(n):
+        if not self._is_many(n, kernel):
             return tuple(
                 DenseSystem(X, *scales, kernel, n_threads, parts, scale)
                 for scales in values.scales()
             )
         least = kernel.least_ratio(n)
         pairs = [(max(noise, least * amplitude), amplitude) for noise, amplitude in values.scales()]
-        options = self._iterations()
+        options: Any = {"tol": self.tol, "max_iter": self.max_iter}
         return sharing(
             tuple(
                 StoredSystem(X, *pair, kernel, n_threads, parts, scale, **options) for pair in pairs
             )
         )
-
-    def _iterations(self) -> dict[str, Any]:
-        """Return what a user says of iterations."""
-        return {}
 
     def _learn(
         self,
@@ -189,7 +245,7 @@ class BaseDenseGP(GaussianProcess):
     ) -> Hyperparameters:
         """Return hyper-parameters of largest likelihood, those of the kernel from fewer rows."""
         n = likelihood.shape[0]
-        if n <= _LEARNING_ROWS or not self._kernel_bounds():
+        if n <= _LEARNING_ROWS or not values.kernel.free():
             return self._learn_hyperparameters(values, likelihood)
         some = np.sort(make_random().choice(n, _LEARNING_ROWS, replace=False))
         values = self._learn_hyperparameters(values, likelihood.of_some(some))
@@ -218,15 +274,16 @@ class BaseDenseGP(GaussianProcess):
         self.noise_ = float(noise[0]) if shared else noise
         self.amplitude_ = float(amplitude[0]) if shared else amplitude
         self.n_iter_ = n_iter
-        self._keep_kernel(systems[0].kernel)
+        self.kernel_ = systems[0].kernel
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
     def _search_space(self, start: Hyperparameters) -> SearchSpace:
-        given = {name: getattr(self, f"{name}_bounds") for name in SCALES} | self._kernel_bounds()
+        given = {"noise": self.noise_bounds, "amplitude": self._asked()[0].value_bounds}
         bounds = {name: check_bounds(name, pair) for name, pair in given.items()}
+        bounds |= start.kernel.free()
         return SearchSpace(start, {name: b for name, b in bounds.items() if b != "fixed"})
 
-    def _kernels_to_try(self, space: SearchSpace) -> list[DenseKernel]:
+    def _kernels_to_try(self, space: SearchSpace) -> list[Kernel]:
         """Return the kernel that is given, and with each parameter all over its bounds.
 
         Where no two rows have anything in common, noise is as good a model, from which no gradient
@@ -242,7 +299,7 @@ class BaseDenseGP(GaussianProcess):
 
     def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
         noise, amplitude = (np.atleast_1d(state[f"{name}_"]) for name in SCALES)
-        return Hyperparameters(noise, amplitude, self._kernel(state))
+        return Hyperparameters(noise, amplitude, state["kernel_"])
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> DenseLikelihood:
         system = state["_posterior"].system
@@ -251,6 +308,7 @@ class BaseDenseGP(GaussianProcess):
             system.X,
             system.parts,
             Y - self._level(Y),
+            system.kernel,
             seed=lambda: self._seed,
             row_scale=roots(telling(state["sample_weight_fit_"], state["_stays"])),
             stays=state["_stays"],
@@ -288,11 +346,18 @@ class BaseDenseGP(GaussianProcess):
         posterior: DensePosterior = state["_posterior"]
         return posterior.read(name, X, count_threads(self.n_jobs))
 
-    def _measured_std_error(self) -> float:
-        """Return the mean relative error of standard deviations; 0 where they are exact."""
+    @property
+    def std_error_(self) -> float:
+        """Mean relative error of standard deviations, as measured; 0 where they are exact."""
         posterior: DensePosterior = self._state()["_posterior"]
-        return posterior.std_error
+        return 0.0 if self.variance == "exact" else posterior.std_error
 
     def _latent_variance(self, state: dict[str, Any], X: Any) -> Array:
         posterior: DensePosterior = state["_posterior"]
-        return posterior.latent_variance(X)
+        return posterior.latent_variance(X, exact=self.variance == "exact")
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        set_input_tags(tags.input_tags, self._asked()[1].takes)
+        return tags

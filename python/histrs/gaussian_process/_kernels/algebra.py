@@ -1,0 +1,308 @@
+"""Sums and products of kernels, and constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._hyperparameters import Bounds
+from histrs.gaussian_process._kernels.base import Kernel, Takes
+
+# What is stricter is behind: rows of numbers and of histograms are looked at as histograms.
+_NUMBERS: tuple[Takes, ...] = ("anything", "numbers", "projections", "histograms")
+
+
+class Constant(Kernel):
+    """The same for all pairs of rows: the prior variance of a level that all rows share.
+
+    Parameters
+    ----------
+    value : float or array-like, default=1.0
+        The constant. As a factor of the whole kernel of a process, it is where the search for the
+        signal variance starts; an array then has one for each output.
+    value_bounds : pair or "fixed", default=(1e-12, 1e12)
+        Least and greatest value in the search; "fixed" keeps it.
+
+    Examples
+    --------
+    >>> from histrs.gaussian_process.kernels import Constant, Radial
+    >>> Constant(2.0, "fixed") * Radial()
+    Product(k1=Constant(value=2.0, value_bounds='fixed'), k2=Radial())
+    """
+
+    takes: ClassVar[Takes] = "anything"
+    may_end: ClassVar[tuple[str, ...]] = ("value",)
+
+    def __init__(
+        self, value: float | ArrayLike = 1.0, value_bounds: Bounds = (1e-12, 1e12)
+    ) -> None:
+        self.value = value
+        self.value_bounds = value_bounds
+
+    def parts(self, X: Any, Y: Any | None, n_threads: int) -> Any:
+        """Return ones, which take no memory."""
+        return (np.broadcast_to(1.0, (X.shape[0], (X if Y is None else Y).shape[0])),)
+
+    def matrix(self, parts: Any) -> Array:
+        """Return the kernel matrix."""
+        return np.full(parts[0].shape, float(self.value_))
+
+    def derivative(self, name: str, parts: Any) -> Array:
+        """Return the derivative by the logarithm of the value: the matrix."""
+        return self.matrix(parts)
+
+    def diagonal(self, X: Any, n_threads: int) -> Array:
+        """Return the value for every row."""
+        return np.full(X.shape[0], float(self.value_))
+
+    def some(self, parts: Any, rows: Any) -> Any:
+        """Return the parts of some rows."""
+        return (np.broadcast_to(1.0, (len(rows), len(rows))),)
+
+    def scale_is_among(self, names: Any) -> bool:
+        """Say whether the value is."""
+        return "value" in names
+
+
+class Views:
+    """Rows as each of two kernels sees them."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self.of = first, second
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of rows, and of their numbers in both views."""
+        return len(self), sum(int(np.prod(view.shape[1:])) for view in self.of)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return int(self.of[0].shape[0])
+
+    def __getitem__(self, rows: Any) -> Views:
+        """Return some rows."""
+        return Views(*(view[rows] for view in self.of))
+
+
+class _Pair(Kernel):
+    """Two kernels together; their parameters have the names `k1__name` and `k2__name`."""
+
+    def __init__(self, k1: Kernel, k2: Kernel) -> None:
+        self.k1 = k1
+        self.k2 = k2
+
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        """Return both, one line."""
+        return f"{type(self).__name__}(k1={self.k1!r}, k2={self.k2!r})"
+
+    @property
+    def _both(self) -> dict[str, Kernel]:
+        return {"k1": self.k1, "k2": self.k2}
+
+    # ---- rows --------------------------------------------------------------------------------
+
+    @property
+    def takes(self) -> Takes:  # type: ignore[override]
+        """What rows both take."""
+        first, second = self.k1.takes, self.k2.takes
+        if "anything" in (first, second):
+            return second if first == "anything" else first
+        if first == second:
+            return first
+        if "covariances" in (first, second):
+            raise ValueError(
+                f"{self.k1!r} is of {first} and {self.k2!r} of {second}: rows are not both."
+            )
+        return max(first, second, key=_NUMBERS.index)
+
+    @property
+    def sees_rows_as_they_are(self) -> bool:
+        """Whether both do."""
+        return self.k1.sees_rows_as_they_are and self.k2.sees_rows_as_they_are
+
+    @property
+    def _has_views(self) -> bool:
+        """Whether both look at rows, and not both as they are."""
+        both_look = "anything" not in (self.k1.takes, self.k2.takes)
+        return both_look and not self.sees_rows_as_they_are
+
+    def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
+        self.k1, self.k2 = (k.taken(X, weights, n_threads) for k in self._both.values())
+
+    def view(self, X: Any, n_threads: int) -> Any:
+        """Return rows as both see them, or as the one does that looks at them."""
+        if self._has_views:
+            return Views(*(kernel.view(X, n_threads) for kernel in self._both.values()))
+        looks = self.k2 if self.k1.takes == "anything" else self.k1
+        return looks.view(X, n_threads)
+
+    def _views(self, X: Any) -> tuple[Any, Any]:
+        return X.of if isinstance(X, Views) else (X, X)
+
+    def parts(self, X: Any, Y: Any | None, n_threads: int) -> Any:
+        """Return the parts of both."""
+        others = (None, None) if Y is None else self._views(Y)
+        sides = zip(self._both.values(), self._views(X), others, strict=True)
+        return tuple(kernel.parts(of_X, of_Y, n_threads) for kernel, of_X, of_Y in sides)
+
+    def some(self, parts: Any, rows: Any) -> Any:
+        """Return the parts of some rows."""
+        pairs = zip(self._both.values(), parts, strict=True)
+        return tuple(kernel.some(part, rows) for kernel, part in pairs)
+
+    @property
+    def n_parts(self) -> int:
+        """How many matrices the parts are."""
+        return self.k1.n_parts + self.k2.n_parts
+
+    def _diagonals(self, X: Any, n_threads: int) -> list[Array]:
+        pairs = zip(self._both.values(), self._views(X), strict=True)
+        return [kernel.diagonal(view, n_threads) for kernel, view in pairs]
+
+    # ---- parameters --------------------------------------------------------------------------
+
+    def free(self) -> dict[str, Bounds]:
+        """Return the bounds of the parameters that are to be learned."""
+        return {
+            f"{k}__{name}": bounds
+            for k, kernel in self._both.items()
+            for name, bounds in kernel.free().items()
+        }
+
+    def parameter(self, name: str) -> Any:
+        """Return a parameter, which is positive."""
+        k, own = name.split("__", 1)
+        return self._both[k].parameter(own)
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Self:
+        """Return the kernel with some parameters replaced."""
+        changed = copy(self)
+        for k, kernel in self._both.items():
+            own = self._own(k, values)
+            if own:
+                setattr(changed, k, kernel.with_parameters({n: values[f"{k}__{n}"] for n in own}))
+        return changed
+
+    @staticmethod
+    def _own(k: str, names: Any) -> list[str]:
+        """Return names of one kernel's parameters, as they are there."""
+        return [name.split("__", 1)[1] for name in names if name.startswith(f"{k}__")]
+
+    @property
+    def ends_are_answers(self) -> frozenset[str]:
+        """Names of parameters that a search may well leave at a bound."""
+        return frozenset(f"{k}__{n}" for k, one in self._both.items() for n in one.ends_are_answers)
+
+
+class Sum(_Pair):
+    """The sum of two kernels: functions of rows that add.
+
+    Parameters
+    ----------
+    k1, k2 : Kernel
+        What is added.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process.kernels import Constant, Radial
+    >>> X = np.array([[0.0], [1.0]])
+    >>> (Radial("gaussian", 1.0) + Constant(0.5))(X).round(2)
+    array([[1.5 , 1.11],
+           [1.11, 1.5 ]])
+    """
+
+    @property
+    def leaves_level(self) -> bool:  # type: ignore[override]
+        """Whether rows that are far from all others have nothing in common with them."""
+        return self.k1.leaves_level and self.k2.leaves_level
+
+    def matrix(self, parts: Any) -> Array:
+        """Return the kernel matrix."""
+        matrix = self.k1.matrix(parts[0])
+        matrix += self.k2.matrix(parts[1])
+        return matrix
+
+    def diagonal(self, X: Any, n_threads: int) -> Array:
+        """Return the kernel of every row with itself."""
+        first, second = self._diagonals(X, n_threads)
+        return first + second
+
+    def derivative(self, name: str, parts: Any) -> Array:
+        """Return the derivative by the logarithm of a parameter."""
+        k, own = name.split("__", 1)
+        return self._both[k].derivative(own, parts[0 if k == "k1" else 1])
+
+    def scale_is_among(self, names: Any) -> bool:
+        """Say whether each is multiplied by some of these parameters."""
+        return all(one.scale_is_among(self._own(k, names)) for k, one in self._both.items())
+
+
+class Product(_Pair):
+    """The product of two kernels: rows have something in common where both say so.
+
+    Parameters
+    ----------
+    k1, k2 : Kernel
+        What is multiplied.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process.kernels import Radial
+    >>> (0.5 * Radial("gaussian", 1.0))(np.array([[0.0], [1.0]])).round(2)
+    array([[0.5, 0.3],
+           [0.3, 0.5]])
+    """
+
+    @property
+    def leaves_level(self) -> bool:  # type: ignore[override]
+        """Whether rows that are far from all others have nothing in common with them."""
+        return self.k1.leaves_level or self.k2.leaves_level
+
+    def matrix(self, parts: Any) -> Array:
+        """Return the kernel matrix."""
+        matrix = self.k1.matrix(parts[0])
+        matrix *= self.k2.matrix(parts[1])
+        return matrix
+
+    def diagonal(self, X: Any, n_threads: int) -> Array:
+        """Return the kernel of every row with itself."""
+        first, second = self._diagonals(X, n_threads)
+        return first * second
+
+    def derivative(self, name: str, parts: Any) -> Array:
+        """Return the derivative by the logarithm of a parameter."""
+        k, own = name.split("__", 1)
+        first, second = parts
+        if k == "k1":
+            return self.k1.derivative(own, first) * self.k2.matrix(second)
+        return self.k1.matrix(first) * self.k2.derivative(own, second)
+
+    def scale_is_among(self, names: Any) -> bool:
+        """Say whether one is multiplied by some of these parameters."""
+        return any(one.scale_is_among(self._own(k, names)) for k, one in self._both.items())
+
+
+def as_kernel(value: Any) -> Kernel:
+    """Return a kernel; of a number, the constant."""
+    if isinstance(value, Kernel):
+        return value
+    if np.ndim(value) > 0 or not np.isreal(value) or not value > 0:
+        raise TypeError(f"{value!r} is no kernel and no positive number.")
+    return Constant(float(value))
+
+
+def with_scale(kernel: Kernel) -> tuple[Constant, Kernel]:
+    """Return the constant that multiplies all of a kernel, 1 where there is none, and the rest."""
+    if isinstance(kernel, Product):
+        for constant, rest in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
+            if isinstance(constant, Constant):
+                return constant, clone(rest)
+    return Constant(), clone(kernel)

@@ -1,0 +1,201 @@
+"""What a kernel is: an expression with parameters that can be learned, and that knows no data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+from histrs._solvers.block_cg import Array
+from histrs._validation import count_threads
+from histrs.gaussian_process._hyperparameters import Bounds, check_bounds
+
+Takes: TypeAlias = Literal["anything", "numbers", "projections", "histograms", "covariances"]
+
+
+class Kernel(BaseEstimator):
+    """A positive semi-definite function of two rows, with parameters.
+
+    A parameter `name` of the constructor that has a companion `name_bounds` is positive and can be
+    learned: it is where the search starts, and "fixed" bounds keep it. What is learned of it is the
+    attribute `name_`. A subclass defines `parts`, `matrix` and `diagonal`; it may define
+    `derivative`, what it takes from training rows (`_take`), and its own view of rows (`view`).
+
+    Kernels add and multiply: ``Radial() + 0.5 * Linear()``. As factor of a whole kernel, a number
+    is where the search for its variance starts.
+    """
+
+    takes: ClassVar[Takes] = "numbers"
+    """What rows may be."""
+    leaves_level: ClassVar[bool] = False
+    """Whether rows that are far from all others have nothing in common with them."""
+    most_factorised: ClassVar[int] = 10_000
+    """Rows above which the matrix is kept in few bytes, where the kernel can, not factorised."""
+    classes_by: ClassVar[Literal["likelihood", "leave-one-out"]] = "likelihood"
+    """How parameters are best learned from classes."""
+    is_single: ClassVar[bool] = False
+    """Whether products with what is kept are in single precision."""
+    least_tol: ClassVar[float] = 0.0
+    """Residual below which what is kept is too rough to say more."""
+    may_end: ClassVar[tuple[str, ...]] = ()
+    """Parameters that a search may well leave at a bound."""
+    is_taken: bool = False
+    """Whether what the kernel takes from training rows is there."""
+
+    # ---- what a kernel defines ---------------------------------------------------------------
+
+    def parts(self, X: Any, Y: Any | None, n_threads: int) -> Any:
+        """Return what the kernel of rows of `X` with those of `Y`, or of `X`, is made of.
+
+        That is what takes time and does not depend on parameters: a tuple of matrices of shape
+        (n_X, n_Y), such as distances.
+        """
+        raise NotImplementedError
+
+    def matrix(self, parts: Any) -> Array:
+        """Return the kernel matrix, as a new array in C order."""
+        raise NotImplementedError
+
+    def diagonal(self, X: Any, n_threads: int) -> Array:
+        """Return the kernel of every row with itself."""
+        raise NotImplementedError
+
+    def derivative(self, name: str, parts: Any) -> Array:
+        """Return the derivative of the matrix by the logarithm of a parameter."""
+        step, value = 1e-5, self.parameter(name)
+        above, below = (
+            self.with_parameters({name: value * np.exp(change)}).matrix(parts)
+            for change in (step, -step)
+        )
+        slope: Array = (above - below) / (2.0 * step)
+        return slope
+
+    def view(self, X: Any, n_threads: int) -> Any:
+        """Return rows as `parts` and `diagonal` take them."""
+        return X
+
+    def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
+        """Keep what the kernel takes from training rows, in attributes with a trailing `_`."""
+
+    # ---- what may be kept of all pairs of rows in few bytes ------------------------------------
+
+    def stored(self, X: Any, n_threads: int) -> Any:
+        """Return what `product` needs of all pairs of rows; None where there is no such thing."""
+        return None
+
+    def product(self, stored: Any, V: Array, n_threads: int) -> Array:
+        """Return the product of the kernel matrix with `V`."""
+        raise NotImplementedError
+
+    @property
+    def can_be_stored(self) -> bool:
+        """Whether there is something to keep."""
+        return type(self).stored is not Kernel.stored
+
+    def n_landmarks(self, n_rows: int) -> int:
+        """Return how many columns of the matrix of so many rows are worth preconditioning by."""
+        return 512
+
+    def least_ratio(self, n_rows: int) -> float:
+        """Return the ratio of noise to amplitude that what is kept of so many rows asks for."""
+        return 0.0
+
+    # ---- what follows ------------------------------------------------------------------------
+
+    @property
+    def sees_rows_as_they_are(self) -> bool:
+        """Whether the view of rows is these."""
+        return type(self).view is Kernel.view
+
+    @property
+    def n_parts(self) -> int:
+        """How many matrices `parts` returns."""
+        return 1
+
+    def some(self, parts: Any, rows: Any) -> Any:
+        """Return the parts of some rows, of those of all pairs."""
+        return tuple(part[np.ix_(rows, rows)] for part in parts)
+
+    def between(self, X: Any, Y: Any | None, n_threads: int) -> Array:
+        """Return the kernel of rows of `X` with those of `Y`, or of `X`."""
+        return self.matrix(self.parts(X, Y, n_threads))
+
+    def taken(self, X: Any, weights: Array | None = None, n_threads: int = 1) -> Self:
+        """Return the kernel with what it takes from training rows, at the start of a search."""
+        kernel = copy(self)
+        for name in self._learnable():
+            setattr(kernel, f"{name}_", getattr(self, name))
+        kernel._take(X, weights, n_threads)
+        kernel.is_taken = True
+        return kernel
+
+    def __call__(self, X: Any, Y: Any = None, n_jobs: int | None = None) -> Array:
+        """Return the matrix of the kernel of rows of `X` with those of `Y`, or of `X`."""
+        n_threads = count_threads(n_jobs)
+        kernel = self if self.is_taken else self.taken(X, None, n_threads)
+        others = None if Y is None else kernel.view(Y, n_threads)
+        return kernel.between(kernel.view(X, n_threads), others, n_threads)
+
+    # ---- parameters --------------------------------------------------------------------------
+
+    def _learnable(self) -> list[str]:
+        """Return the names of own parameters that have bounds."""
+        given = self.get_params(deep=False)
+        return [name for name in given if f"{name}_bounds" in given]
+
+    def free(self) -> dict[str, Bounds]:
+        """Return the bounds of the parameters that are to be learned."""
+        found = {name: check_bounds(name, self._bounds_of(name)) for name in self._learnable()}
+        return {name: bounds for name, bounds in found.items() if bounds != "fixed"}
+
+    def _bounds_of(self, name: str) -> Any:
+        return getattr(self, f"{name}_bounds")
+
+    def parameter(self, name: str) -> Any:
+        """Return a parameter, which is positive."""
+        return getattr(self, f"{name}_")
+
+    def with_parameters(self, values: Mapping[str, Any]) -> Self:
+        """Return the kernel with some parameters replaced."""
+        kernel = copy(self)
+        for name, value in values.items():
+            setattr(kernel, f"{name}_", value)
+        return kernel
+
+    @property
+    def ends_are_answers(self) -> frozenset[str]:
+        """Names of parameters that a search may well leave at a bound."""
+        return frozenset(self.may_end)
+
+    def scale_is_among(self, names: Any) -> bool:
+        """Say whether some parameters multiply the kernel, as its variance does."""
+        return False
+
+    # ---- algebra -----------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Kernel:
+        """Return the sum with a kernel, or with a constant."""
+        from histrs.gaussian_process._kernels.algebra import Sum, as_kernel
+
+        return Sum(self, as_kernel(other))
+
+    def __radd__(self, other: Any) -> Kernel:
+        """Return the sum of a constant and the kernel."""
+        from histrs.gaussian_process._kernels.algebra import Sum, as_kernel
+
+        return Sum(as_kernel(other), self)
+
+    def __mul__(self, other: Any) -> Kernel:
+        """Return the product with a kernel, or with a number."""
+        from histrs.gaussian_process._kernels.algebra import Product, as_kernel
+
+        return Product(self, as_kernel(other))
+
+    def __rmul__(self, other: Any) -> Kernel:
+        """Return a number times the kernel."""
+        from histrs.gaussian_process._kernels.algebra import Product, as_kernel
+
+        return Product(as_kernel(other), self)

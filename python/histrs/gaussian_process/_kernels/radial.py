@@ -1,0 +1,160 @@
+"""Kernels of the distance between rows."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+from sklearn.metrics.pairwise import euclidean_distances
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._hyperparameters import Bounds
+from histrs.gaussian_process._kernels.base import Kernel
+
+ShapeName: TypeAlias = Literal["matern-3/2", "matern-5/2", "laplace", "gaussian"]
+
+# Part of the root mean squared distance between rows that is the length where it is to be chosen.
+_LENGTH = 0.6
+# Kept entries are whole multiples of 1/65535. A matrix of their errors has eigenvalues of some
+# twice their deviation, 1/65535/sqrt(12), times the root of the number of rows. Eight times that
+# leaves iterations nothing to stumble over, and classes are told apart no worse.
+_ROUNDING = 16.0 / (65535.0 * np.sqrt(12.0))
+# Rows for each column that preconditions, and least and most of these.
+_ROWS_A_LANDMARK = 16
+_LANDMARKS = (512, 2048)
+
+
+class Radial(Kernel):
+    r"""A function of the Euclidean distance `d` between rows of numbers.
+
+    With :math:`r = d / \mathrm{length}`, and :math:`s` for :math:`\sqrt 3\, r` or
+    :math:`\sqrt 5\, r` (Rasmussen and Williams, 2006, section 4.2):
+
+    ============== =====================================
+    `shape`        kernel
+    ============== =====================================
+    "matern-3/2"   :math:`(1 + s)\, e^{-s}`
+    "matern-5/2"   :math:`(1 + s + s^2 / 3)\, e^{-s}`
+    "laplace"      :math:`e^{-r}`
+    "gaussian"     :math:`e^{-r^2 / 2}`
+    ============== =====================================
+
+    Parameters
+    ----------
+    shape : {"matern-3/2", "matern-5/2", "laplace", "gaussian"}, default="matern-3/2"
+        How fast rows have less in common, and how smooth functions are.
+    length : float or "scale", default="scale"
+        Distance at which rows have little in common, where the search starts. "scale" is 0.6
+        times the root mean squared distance between training rows.
+    length_bounds : pair or "fixed", default=(1e-2, 1e2)
+        Least and greatest length in the search, as multiples of the unit: 1, or what "scale" is.
+        "fixed" keeps the start.
+
+    Attributes
+    ----------
+    length_ : float
+        The length of a fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import GPRegressor
+    >>> from histrs.gaussian_process.kernels import Radial
+    >>> X = np.linspace(0.0, 6.0, 40)[:, None]
+    >>> model = GPRegressor(Radial("gaussian")).fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(model.predict([[1.05]])[0] - np.sin(1.05)) < 1e-3)
+    True
+    """
+
+    leaves_level: ClassVar[bool] = True
+    most_factorised: ClassVar[int] = 8192
+    is_single: ClassVar[bool] = True
+    least_tol: ClassVar[float] = 1e-3
+
+    def __init__(
+        self,
+        shape: ShapeName = "matern-3/2",
+        length: float | Literal["scale"] = "scale",
+        length_bounds: Bounds = (1e-2, 1e2),
+    ) -> None:
+        self.shape = shape
+        self.length = length
+        self.length_bounds = length_bounds
+
+    def _take(self, X: Array, weights: Array | None, n_threads: int) -> None:
+        if self.shape not in get_args(ShapeName):
+            raise ValueError(f"shape = {self.shape!r}: choose one of {list(get_args(ShapeName))}.")
+        self._unit = 1.0
+        if self.length == "scale":
+            self._unit = self.length_ = length_of(X)
+        elif not 0.0 < self.length < np.inf:
+            raise ValueError(f'length = {self.length!r}: give a positive number, or "scale".')
+
+    def _bounds_of(self, name: str) -> Any:
+        bounds = super()._bounds_of(name)
+        return bounds if isinstance(bounds, str) else [b * self._unit for b in bounds]
+
+    def parts(self, X: Array, Y: Array | None, n_threads: int) -> tuple[Array, ...]:
+        """Return distances."""
+        distances: Array = euclidean_distances(X, Y)
+        return (distances,)
+
+    def matrix(self, parts: Any) -> Array:
+        """Return the kernel matrix."""
+        r = parts[0] / self.length_
+        if self.shape == "gaussian":
+            r *= r
+            r *= -0.5
+            return np.asarray(np.exp(r, out=r))
+        if self.shape == "laplace":
+            return np.asarray(np.exp(-r))
+        r *= np.sqrt(3.0 if self.shape == "matern-3/2" else 5.0)
+        matrix: Array = np.exp(-r)
+        matrix *= 1.0 + r if self.shape == "matern-3/2" else 1.0 + r + r * r / 3.0
+        return matrix
+
+    def derivative(self, name: str, parts: Any) -> Array:
+        """Return the derivative by the logarithm of the length: `-r k'(r)`."""
+        r = parts[0] / self.length_
+        if self.shape == "gaussian":
+            return np.asarray(r * r * np.exp(-0.5 * r * r))
+        if self.shape == "laplace":
+            return np.asarray(r * np.exp(-r))
+        s = np.sqrt(3.0 if self.shape == "matern-3/2" else 5.0) * r
+        if self.shape == "matern-3/2":
+            return np.asarray(s * s * np.exp(-s))
+        return np.asarray(s * s * (1.0 + s) / 3.0 * np.exp(-s))
+
+    def diagonal(self, X: Array, n_threads: int) -> Array:
+        """Return ones."""
+        return np.ones(len(X))
+
+    # ---- the matrix in 16 bits -----------------------------------------------------------------
+
+    @property
+    def can_be_stored(self) -> bool:
+        """Whether there is something to keep: of "matern-3/2"."""
+        return self.shape == "matern-3/2"
+
+    def stored(self, X: Array, n_threads: int) -> _histrs.StoredMatern:
+        """Return the kernel of all pairs of rows in 16 bits."""
+        return _histrs.StoredMatern(np.ascontiguousarray(X), self.length_, n_threads)
+
+    def product(self, stored: _histrs.StoredMatern, V: Array, n_threads: int) -> Array:
+        """Return the product of the kernel matrix with `V`."""
+        return stored.product(V, n_threads)
+
+    def n_landmarks(self, n_rows: int) -> int:
+        """Return how many columns of the matrix of so many rows are worth preconditioning by."""
+        return int(np.clip(n_rows // _ROWS_A_LANDMARK, *_LANDMARKS))
+
+    def least_ratio(self, n_rows: int) -> float:
+        """Return the noise over amplitude beside which rounded entries do no harm."""
+        return float(_ROUNDING * np.sqrt(n_rows))
+
+
+def length_of(X: Array) -> float:
+    """Return a part of the root mean squared distance between rows; 1 where that is 0."""
+    variance = float(np.sum(np.var(X, axis=0)))
+    return _LENGTH * float(np.sqrt(2.0 * variance)) if variance > 0.0 else 1.0
