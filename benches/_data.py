@@ -12,9 +12,11 @@ from scipy import sparse
 from sklearn import datasets
 
 from benches._harness import ROOT
+from histrs.gaussian_process.kernels import Intersection
 
 # The kernel and the scores of the paper, which the peers compute.
-KERNEL = {"feature_weights": None, "intercept_variance": 0.0}
+PLAIN: dict[str, Any] = {"feature_weights": None, "intercept_variance": 0.0}
+KERNEL: dict[str, Any] = {"kernel": Intersection(**PLAIN)}
 PAPER = {**KERNEL, "calibration": None}
 
 FASHION_MNIST = (

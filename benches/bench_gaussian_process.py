@@ -13,7 +13,7 @@ from benches import _data, _peers
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, exponent_of, row
 from histrs import _histrs
 from histrs._validation import to_core
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import Bins, IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.metrics import intersection_kernel
 
 THREADS = _peers.N_THREADS
@@ -654,8 +654,7 @@ def prediction(quick: bool, *, kind: str) -> Trial:
         optimizer=None,
         **_data.PAPER,
         noise=NOISE,
-        n_bins=100,
-        interpolation="nearest",
+        n_bins=Bins(100, "nearest"),
         random_state=0,
     )
     nearest.fit(X, data.y)

@@ -9,6 +9,7 @@ from scipy import linalg
 from benches import _data
 from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Intersection
 from histrs.metrics import intersection_kernel
 
 NOISE = 0.1
@@ -27,7 +28,7 @@ def learning(quick: bool) -> Trial:
 
     def classifier(**parameters: Any) -> IntersectionGPClassifier:
         return IntersectionGPClassifier(
-            noise=NOISE, solver="cg", **_data.PAPER, **parameters, random_state=0
+            **{**_data.PAPER, **parameters}, noise=NOISE, solver="cg", random_state=0
         )
 
     def fit(**parameters: Any):
@@ -37,7 +38,9 @@ def learning(quick: bool) -> Trial:
     def weighted() -> IntersectionGPClassifier:
         """Return a model at its start whose weights are free."""
         model = classifier(optimizer=None).fit(data().X, data().y)
-        return model.set_params(optimizer="l-bfgs-b", feature_weights="ard")
+        return model.set_params(
+            optimizer="l-bfgs-b", kernel=Intersection(feature_weights="ard", intercept_variance=0)
+        )
 
     def step(_: Any) -> tuple[float, float]:
         model = weighted()
@@ -130,9 +133,8 @@ def relevance(quick: bool) -> Trial:
         return X, y / y.std() + 0.2 * np.random.default_rng(1).standard_normal(n)
 
     def fit(**parameters: Any):
-        return lambda data: IntersectionGPRegressor(
-            amplitude=1 / d, **parameters, random_state=0
-        ).fit(*data)
+        kernel = 1 / d * Intersection(**parameters)
+        return lambda data: IntersectionGPRegressor(kernel, random_state=0).fit(*data)
 
     def digest(model: IntersectionGPRegressor) -> dict[str, float]:
         X, y = sample(2000, 2)

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from benches import _data
 from benches._harness import Check, Figure, Side, Target, Trial, row
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Constant, Intersection
 
 NOISE = 0.1
 
@@ -119,19 +120,18 @@ def online_learned(quick: bool) -> Trial:
 
     @cache
     def fitted() -> IntersectionGPRegressor:
-        return IntersectionGPRegressor(solver="cg", feature_weights=None, random_state=0).fit(
-            X[:n], y[:n]
-        )
+        return IntersectionGPRegressor(
+            Intersection(feature_weights=None), solver="cg", random_state=0
+        ).fit(X[:n], y[:n])
 
     def given() -> IntersectionGPRegressor:
         before = fitted()
         return IntersectionGPRegressor(
+            Constant(before.amplitude_)
+            * Intersection(feature_weights=None, intercept_variance=before.intercept_variance_),
             solver="cg",
             optimizer=None,
-            feature_weights=None,
-            intercept_variance=before.intercept_variance_,
             noise=before.noise_,
-            amplitude=before.amplitude_,
             random_state=0,
         )
 

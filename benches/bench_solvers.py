@@ -6,15 +6,15 @@ import numpy as np
 
 from benches import _data
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
-from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process import IntersectionGPRegressor, Solver
 
 NOISE = 0.1
-SOLVERS: dict[str, dict[str, Any]] = {
-    "conjugate gradients, preconditioned": {"solver": "cg"},
-    "conjugate gradients, unpreconditioned": {"solver": "cg", "preconditioner": None},
-    "coordinate descent (Wu)": {"solver": "coordinate-descent"},
-    "greedy blocks (Bo and Sminchisescu)": {"solver": "greedy-block"},
-    "Cholesky": {"solver": "cholesky"},
+SOLVERS = {
+    "conjugate gradients, preconditioned": Solver("cg", max_iter=10_000),
+    "conjugate gradients, unpreconditioned": Solver("cg", max_iter=10_000, preconditioner=None),
+    "coordinate descent (Wu)": Solver("coordinate-descent", max_iter=10_000),
+    "greedy blocks (Bo and Sminchisescu)": Solver("greedy-block", max_iter=10_000),
+    "Cholesky": Solver("cholesky"),
 }
 
 
@@ -33,14 +33,13 @@ def solvers(quick: bool) -> Trial:
             "scores": model.predict(data.X_test),
         }
 
-    def fit(parameters: dict[str, Any]):
+    def fit(solver: Solver):
         return lambda _: IntersectionGPRegressor(
             optimizer=None,
             **_data.KERNEL,
             noise=NOISE,
             tol=tol,
-            max_iter=10_000,
-            **parameters,
+            solver=solver,
             random_state=0,
         ).fit(data.X, y)
 

@@ -17,9 +17,11 @@ from sklearn.preprocessing import MinMaxScaler
 
 from benches._data import CLASSES, REGRESSION
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Intersection, Splines
 
 Array = NDArray[np.float64]
 MODELS = ("linear", "cubic", "both", "pyGAM")
+KERNELS = {"linear": Intersection(), "cubic": Splines(), "both": Splines(rough_weight=1.0)}
 # Rows of a function that was made: to learn from, and to predict.
 TRAINED, TESTED = 750, 500
 # Most rows of a table.
@@ -103,7 +105,7 @@ def judge(name: str, split: Split) -> tuple[float, float]:
         mean = model.predict(split.B)
         low, high = model.prediction_intervals(split.B, width=0.95).T
     else:
-        model = IntersectionGPRegressor(smoothness=name, random_state=0).fit(split.A, split.a)
+        model = IntersectionGPRegressor(KERNELS[name], random_state=0).fit(split.A, split.a)
         mean, std = model.predict(split.B, return_std=True)
         low, high = mean - 1.96 * std, mean + 1.96 * std
     error = np.sqrt(np.mean((mean - split.truth) ** 2)) / split.deviation
@@ -116,7 +118,7 @@ def judge_classes(name: str, X: Array, y: Array, seed: int) -> tuple[float, floa
     A, a = A[:MOST_ROWS], a[:MOST_ROWS]
     scaler = MinMaxScaler(clip=True).fit(A)
     start = time.perf_counter()
-    model = IntersectionGPClassifier(smoothness=name, random_state=0).fit(scaler.transform(A), a)
+    model = IntersectionGPClassifier(KERNELS[name], random_state=0).fit(scaler.transform(A), a)
     seconds = time.perf_counter() - start
     P = model.predict_proba(scaler.transform(B))
     return (

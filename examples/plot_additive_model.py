@@ -12,6 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Splines
 
 rng = np.random.default_rng(7)
 X = rng.gamma(2.0, 0.15, size=(60, 1)).clip(max=1.0)
@@ -36,7 +37,7 @@ plt.show()
 # %%
 # What is smooth may be modelled as smooth: integrated Brownian motion makes a cubic smoothing
 # spline, with a narrower band.
-smooth = IntersectionGPRegressor(smoothness="cubic", random_state=0).fit(X, y)
+smooth = IntersectionGPRegressor(Splines(), random_state=0).fit(X, y)
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
 for ax, fitted, title in ((axes[0], model, "piecewise linear"), (axes[1], smooth, "cubic")):
     latent, variance = fitted.latent_mean_and_variance(grid)

@@ -20,7 +20,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.gaussian_process import IntersectionGPClassifier, Solver
+from histrs.gaussian_process.kernels import Intersection
 
 
 def fashion_mnist():
@@ -41,32 +42,26 @@ data = {
     "Fashion-MNIST": fashion_mnist(),
 }
 n_iterations = [1, 2, 3, 5, 8, 12, 20, 40, 80, 200]
-solver = {"solver": "cg", "preconditioner": None, "tol": 1e-9, "optimizer": None}
+kept = {"tol": 1e-9, "optimizer": None}
 
 
 def early(X_train, X_test, y_train, y_test, **parameters):
     """Return accuracy and residual after each number of iterations."""
     found = []
     for n in n_iterations:
-        model = IntersectionGPClassifier(max_iter=n, **solver, **parameters, random_state=0).fit(
-            X_train, y_train
-        )
+        solver = Solver("cg", max_iter=n, preconditioner=None)
+        model = IntersectionGPClassifier(solver=solver, **kept, **parameters, random_state=0)
+        model.fit(X_train, y_train)
         found.append((model.score(X_test, y_test), np.max(model.residual_)))
     return found
 
 
 def learned(X_train, y_train):
     """Return hyper-parameters of largest likelihood."""
-    model = IntersectionGPClassifier(
-        feature_transform="power", likelihood="gaussian", random_state=0
-    )
+    model = IntersectionGPClassifier(Intersection("power"), likelihood="gaussian", random_state=0)
     model.fit(X_train, y_train)
-    return {
-        "noise": model.noise_,
-        "amplitude": model.amplitude_,
-        "feature_transform": "power",
-        "exponent": model.exponent_,
-    }
+    kernel = model.amplitude_ * Intersection("power", model.exponent_)
+    return {"noise": model.noise_, "kernel": kernel}
 
 
 # %%

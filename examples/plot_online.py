@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.gaussian_process.kernels import Constant, Intersection
 
 X, y = load_digits(return_X_y=True)
 X_test, y_test = X[1000:], y[1000:]
@@ -37,11 +38,12 @@ print(f"with wrong labels {scores[-1]:.3f}, without them {model.score(X_test, y_
 # these alone with the same hyper-parameters.
 kept = np.setdiff1d(np.arange(1000), wrong)
 again = IntersectionGPClassifier(
+    Constant(model.amplitude_)
+    * Intersection(
+        feature_weights=model.feature_weights_, intercept_variance=model.intercept_variance_
+    ),
     optimizer=None,
     noise=model.noise_,
-    amplitude=model.amplitude_,
-    feature_weights=model.feature_weights_,
-    intercept_variance=model.intercept_variance_,
     random_state=0,
 )
 difference = np.abs(

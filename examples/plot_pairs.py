@@ -13,12 +13,15 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import train_test_split
 
 from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Interactions, Intersection
 from histrs.plotting import plot_pair_functions
 
 X, y = make_friedman1(900, n_features=6, noise=1.0, random_state=0)
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
 for k in (0, 1, 3):
-    model = IntersectionGPRegressor(n_interactions=k, random_state=0).fit(X_train, y_train)
+    model = IntersectionGPRegressor(Intersection() + Interactions(k), random_state=0).fit(
+        X_train, y_train
+    )
     mean, std = model.predict(X_test, return_std=True)
     error = np.sqrt(np.mean((mean - y_test) ** 2))
     covered = np.mean(np.abs(mean - y_test) < 1.96 * std)
@@ -27,7 +30,9 @@ for k in (0, 1, 3):
 # %%
 # The first pair that is chosen is the one that is there; what a map adds to the curves of its two
 # features is the rest of their product.
-model = IntersectionGPRegressor(n_interactions=1, random_state=0).fit(X_train, y_train)
+model = IntersectionGPRegressor(Intersection() + Interactions(1), random_state=0).fit(
+    X_train, y_train
+)
 print("chosen:", model.interactions_.tolist())
 plot_pair_functions(model)
 plt.show()

@@ -19,7 +19,8 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import train_test_split
 
-from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.gaussian_process import IntersectionGPClassifier, Solver
+from histrs.gaussian_process.kernels import Intersection
 from histrs.metrics import intersection_kernel
 
 X, y = load_digits(return_X_y=True)
@@ -28,16 +29,17 @@ noise, tol = 30.0, 1e-6
 A = intersection_kernel(X_train) + noise * np.eye(len(X_train))
 targets = 2.0 * y_train - 1.0
 # The kernel of the paper: no weights of features, and no intercept.
-given = {"optimizer": None, "feature_weights": None, "intercept_variance": 0.0, "tol": tol}
+kernel = Intersection(feature_weights=None, intercept_variance=0.0)
 minimum = -0.5 * targets @ np.linalg.solve(A, targets)
 
 
-def follow(n_iterations, **parameters):
+def follow(n_iterations, name, preconditioner):
     """Return iterations, seconds, residual, excess of the objective and accuracy."""
     found = []
     for n in n_iterations:
+        solver = Solver(name, max_iter=n, preconditioner=preconditioner)
         model = IntersectionGPClassifier(
-            noise=noise, max_iter=n, **given, **parameters, random_state=0
+            kernel, noise=noise, solver=solver, optimizer=None, tol=tol, random_state=0
         )
         start = time.perf_counter()
         model.fit(X_train, y_train)
@@ -56,16 +58,16 @@ def follow(n_iterations, **parameters):
 # a step in every row. Stopping before the tolerance warns, which here is the point.
 
 solvers = {
-    "conjugate gradients, preconditioned": {"solver": "cg"},
-    "conjugate gradients, unpreconditioned": {"solver": "cg", "preconditioner": None},
-    "coordinate descent": {"solver": "coordinate-descent"},
-    "greedy blocks": {"solver": "greedy-block"},
+    "conjugate gradients, preconditioned": ("cg", "auto"),
+    "conjugate gradients, unpreconditioned": ("cg", None),
+    "coordinate descent": ("coordinate-descent", "auto"),
+    "greedy blocks": ("greedy-block", "auto"),
 }
 n_iterations = np.unique(np.geomspace(1, 400, 14).astype(int))
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", ConvergenceWarning)
-    follow([1], solver="cg")  # starts the threads
-    curves = {name: follow(n_iterations, **p) for name, p in solvers.items()}
+    follow([1], "cg", "auto")  # starts the threads
+    curves = {name: follow(n_iterations, *p) for name, p in solvers.items()}
 
 fig, axes = plt.subplots(3, 2, figsize=(9, 8), sharex="col", sharey="row", layout="constrained")
 for name, (iterations, seconds, *quantities) in curves.items():

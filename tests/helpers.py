@@ -13,8 +13,15 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from histrs.gaussian_process import GPClassifier, GPRegressor
-from histrs.gaussian_process.kernels import Constant
+from histrs.gaussian_process import (
+    Bins,
+    Fine,
+    GPClassifier,
+    GPRegressor,
+    LikelihoodSearch,
+    Solver,
+)
+from histrs.gaussian_process.kernels import Constant, Interactions, Intersection, Splines
 from histrs.testing._common import LAYOUTS, lay_out
 from tests.oracles import intersection as oracle
 
@@ -35,13 +42,61 @@ def peak_of_memory(call):
         tracemalloc.stop()
 
 
+# Options of one table, by the thing that they are said to.
+_OF_FUNCTIONS = ("exponent", "exponent_bounds", "feature_weights", "feature_weights_bounds")
+_OF_INTERSECTION = {name: name for name in (*_OF_FUNCTIONS, "intercept_variance")}
+_OF_INTERSECTION["feature_transform"] = "transform"
+_OF_SPLINES = ("slope_weight", "slope_weight_bounds", "rough_weight", "rough_weight_bounds")
+_OF_PAIRS = {"n_interactions": "pairs", "interactions": "pairs", "n_interaction_knots": "n_knots"}
+_OF_PAIRS |= {f"interaction_weight{end}": f"weight{end}" for end in ("", "_bounds")}
+_OF_SEARCH = {"n_restarts_optimizer": "n_restarts", "shared_hyperparameters": "shared"}
+_OF_SEARCH["log_det"] = "log_det"
+
+
+def of_terms(kernel=None, **given):
+    """Return parameters of a process, of options of its kernel, search, solver and tables."""
+
+    def taken(names):
+        names = names if isinstance(names, dict) else {name: name for name in names}
+        return {names[name]: given.pop(name) for name in list(given) if name in names}
+
+    scale = taken({"amplitude": "value", "amplitude_bounds": "value_bounds"})
+    smoothness = given.pop("smoothness", "linear")
+    splines, pairs = taken(_OF_SPLINES), taken(_OF_PAIRS)
+    if smoothness != "linear":
+        given.pop("intercept_variance", None)
+        if smoothness == "both":
+            splines = {"rough_weight": 1.0, **splines}
+        else:
+            splines = {name: v for name, v in splines.items() if "rough" not in name}
+        functions = Splines(**splines, **taken(["feature_weights"]))
+    elif kernel is None and (options := taken(_OF_INTERSECTION)):
+        functions = Intersection(**options)
+    else:
+        functions = Intersection() if kernel is None and (scale or pairs) else kernel
+    if pairs:
+        functions = functions + Interactions(**pairs)
+    if scale:
+        functions = Constant(**scale) * functions
+    if functions is not None:
+        given["kernel"] = functions
+    if search := taken(_OF_SEARCH):
+        method = given.get("optimizer", "l-bfgs-b")
+        given["optimizer"] = LikelihoodSearch(method, **search)
+    if solver := taken(["max_iter", "preconditioner"]):
+        given["solver"] = Solver(given.get("solver", "auto"), **solver)
+    if "interpolation" in given:
+        given["n_bins"] = Bins(given["n_bins"], given.pop("interpolation"))
+    if "n_eigenvectors" in given:
+        given["variance"] = Fine(given.pop("n_eigenvectors"))
+    return given
+
+
 def with_amplitude(model_class, given):
-    """Return parameters with the amplitude where a process has it: as a factor of its kernel."""
-    if not issubclass(model_class, (GPClassifier, GPRegressor)) or "amplitude" not in given:
-        return given
-    others = {name: value for name, value in given.items() if name != "amplitude"}
-    kernel = others.get("kernel", model_class._default_kernel())
-    return {**others, "kernel": Constant(given["amplitude"]) * kernel}
+    """Return parameters of a process of any class, the amplitude a factor of its kernel."""
+    if issubclass(model_class, (GPClassifier, GPRegressor)) and "amplitude" in given:
+        given = {"kernel": model_class._default_kernel(), **given}
+    return of_terms(**given)
 
 
 # ---- one matrix in many containers ------------------------------------------------------------

@@ -19,6 +19,8 @@ from histrs.gaussian_process import IntersectionGPClassifier, _latent_classes, a
 from histrs.gaussian_process._hyperparameters import Scales
 from histrs.gaussian_process._laplace import best_amplitude, find_mode, loss_by_left_out
 from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process.kernels import Constant, Intersection
+from tests.helpers import of_terms
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
@@ -55,7 +57,7 @@ def test_is_laplaces_approximation(solver, amplitude):
     w = w / w.mean()
     C, f, mean, variance = by_definition(X, t, w, others, amplitude)
     model = IntersectionGPClassifier(
-        amplitude=amplitude, variance="exact", **GIVEN, **solver, random_state=0
+        **of_terms(amplitude=amplitude, variance="exact", **GIVEN, **solver, random_state=0)
     )
     model.fit(X, t, sample_weight=w)
     ours, spread = model.latent_mean_and_variance(others)
@@ -77,7 +79,7 @@ def test_agrees_with_scikit_learn():
 
     peer = GaussianProcessClassifier(PairwiseKernel(metric=covariance), optimizer=None).fit(X, t)
     model = IntersectionGPClassifier(
-        calibration=None, solver="cholesky", **GIVEN, random_state=0
+        **of_terms(calibration=None, solver="cholesky", **GIVEN, random_state=0)
     ).fit(X, t)
     assert np.isclose(model.log_marginal_likelihood(), peer.log_marginal_likelihood(), rtol=1e-4)
     # Theirs is the mean of the logistic function by another approximation.
@@ -87,7 +89,7 @@ def test_agrees_with_scikit_learn():
 def test_a_row_of_no_weight_leaves_no_trace():
     X, t, w, others = sample(2)
     w = w * (np.arange(60) % 3 > 0)
-    model = IntersectionGPClassifier(amplitude=2.0, **GIVEN, random_state=0).fit(
+    model = IntersectionGPClassifier(**of_terms(amplitude=2.0, **GIVEN, random_state=0)).fit(
         X, t, sample_weight=w
     )
     kept = w > 0
@@ -99,7 +101,7 @@ def test_one_mode_a_class():
     X, y = load_iris(return_X_y=True)
     # No row twice, of which the dense kernel matrix would be singular.
     X += 0.01 * np.random.default_rng(0).random(X.shape)
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, y)
+    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, y)
     mean, variance = model.latent_mean_and_variance(X)
     for k in range(3):
         t = (y == k).astype(float)
@@ -114,7 +116,9 @@ def test_one_mode_a_class():
 @each("solver", ["cholesky", "cg"])
 def test_rows_come_and_go(solver):
     X, t, w, others = sample(3, n=90)
-    model = IntersectionGPClassifier(amplitude=5.0, solver=solver, **GIVEN, random_state=0)
+    model = IntersectionGPClassifier(
+        **of_terms(amplitude=5.0, solver=solver, **GIVEN, random_state=0)
+    )
     grown = pickle.loads(pickle.dumps(model.fit(X[:60], t[:60], w[:60])))
     grown.partial_fit(X[60:], t[60:], sample_weight=w[60:])
     *_, mean, _ = by_definition(X, t, w, others, 5.0)
@@ -137,7 +141,9 @@ def test_iterations_store_no_matrix(monkeypatch):
         raise AssertionError
 
     monkeypatch.setattr(KernelSystem, "kernel_matrix", refuse)
-    model = IntersectionGPClassifier(amplitude=5.0, solver="cg", **GIVEN, random_state=0)
+    model = IntersectionGPClassifier(
+        **of_terms(amplitude=5.0, solver="cg", **GIVEN, random_state=0)
+    )
     *_, mean, _ = by_definition(X, t, w, others, 5.0)
     found, _ = model.fit(X, t, w).latent_mean_and_variance(others)
     assert np.allclose(found, mean, atol=1e-5)
@@ -145,9 +151,11 @@ def test_iterations_store_no_matrix(monkeypatch):
 
 def test_a_class_that_comes_later():
     X, y = load_iris(return_X_y=True)
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X[:100], y[:100])
+    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(
+        X[:100], y[:100]
+    )
     model.partial_fit(X[100:], y[100:])
-    at_once = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, y)
+    at_once = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, y)
     means = [one.latent_mean_and_variance(X)[0] for one in (model, at_once)]
     assert np.allclose(*means, atol=1e-5)
     assert model.predict_proba(X).shape == (150, 3)
@@ -157,7 +165,9 @@ def test_a_class_that_comes_later():
 def test_rows_held_out_are_fits_without_them(weighted):
     X, t, w, _ = sample(4, n=80)
     w = w / w.mean() if weighted else np.ones(80)
-    model = IntersectionGPClassifier(amplitude=5.0, solver="cg", random_state=0, **GIVEN)
+    model = IntersectionGPClassifier(
+        **of_terms(amplitude=5.0, solver="cg", random_state=0, **GIVEN)
+    )
     model.fit(X, t, w if weighted else None)
     scores, rows = model._scores_held_out(model._posterior, model.Y_fit_, t)
     held = rows[:8]
@@ -216,7 +226,8 @@ def test_auto_is_bernoulli_where_it_is_better():
 def test_auto_is_gaussian_where_the_noise_of_targets_is_asked_for(parameters):
     X, t, _, _ = sample(6)
     assert (
-        IntersectionGPClassifier(**parameters, random_state=0).fit(X, t).likelihood_ == "gaussian"
+        IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, t).likelihood_
+        == "gaussian"
     )
     assert IntersectionGPClassifier(random_state=0).fit(X, t).likelihood_ == "bernoulli"
     assert (
@@ -250,7 +261,10 @@ def test_labels_of_rows_that_hardly_count_choose_no_amplitude(likelihood):
 
     def amplitude(others, weight):
         model = IntersectionGPClassifier(
-            likelihood=likelihood, feature_weights=None, calibration=None, random_state=0
+            Intersection(feature_weights=None),
+            likelihood=likelihood,
+            calibration=None,
+            random_state=0,
         )
         model.fit(np.vstack([X, X]), np.append(t, others), np.repeat([1.0, weight], 40))
         return model.amplitude_
@@ -278,7 +292,7 @@ def test_of_many_rows_some_choose_the_amplitude(monkeypatch, n_classes, most):
         assert model.amplitude_ == 7.0
         # The first row of each class may come on top.
         assert expected <= seen.pop() <= expected + n_classes
-        model.set_params(amplitude=3.0, amplitude_bounds="fixed").fit(X, t)
+        model.set_params(kernel=Constant(3.0, "fixed") * Intersection()).fit(X, t)
         assert model.amplitude_ == 3.0
         assert not seen
 
@@ -302,38 +316,29 @@ def test_classes_that_were_learned_together_are_calibrated_without_a_matrix(like
     X, _, _, _ = sample(24)
     t = np.argmax(X[:, :3], axis=1)
     given = {**GIVEN, "likelihood": likelihood}
-    matrix = IntersectionGPClassifier(**given, random_state=0).fit(X, t).calibration_.matrix
+    matrix = (
+        IntersectionGPClassifier(**of_terms(**given, random_state=0)).fit(X, t).calibration_.matrix
+    )
     mixed = matrix - matrix[0, 0] * np.eye(3)
     assert np.any(np.abs(mixed) > 1e-3) == has_matrix
 
 
 def test_further_rows_beside_which_nothing_can_be_solved_are_refused():
     X, t, _, others = sample(25)
-    model = IntersectionGPClassifier(**GIVEN, random_state=0).fit(X, t)
+    model = IntersectionGPClassifier(**of_terms(**GIVEN, random_state=0)).fit(X, t)
     before = model.decision_function(others)
     with pytest.raises(ValueError, match="entries of row 60 of X sum to"):
         model.partial_fit(np.full((1, 4), 1e300), [1])
     np.testing.assert_array_equal(model.decision_function(others), before)
 
 
-@each("likelihood", ["bernoulli", "softmax"])
-def test_a_fit_that_starts_at_the_mode_takes_one_step(likelihood):
-    X, _, _, others = sample(22)
-    t = np.argmax(X[:, :3], axis=1)
-    given = {**GIVEN, "likelihood": likelihood, "tol": 1e-6}
-    model = IntersectionGPClassifier(amplitude=5.0, warm_start=True, **given, random_state=0)
-    first = model.fit(X, t).n_iter_
-    assert np.all(first > 2)
-    scores = model.decision_function(others)
-    np.testing.assert_array_equal(model.fit(X, t).n_iter_, 1)
-    np.testing.assert_allclose(model.decision_function(others), scores, atol=1e-4)
-
-
 def test_another_likelihood_leaves_nothing_of_the_one_before():
     X, t, _, others = sample(19)
-    model = IntersectionGPClassifier(**GIVEN, random_state=0).fit(X, t)
+    model = IntersectionGPClassifier(**of_terms(**GIVEN, random_state=0)).fit(X, t)
     model.set_params(likelihood="gaussian").fit(X, t)
-    fresh = IntersectionGPClassifier(**{**GIVEN, "likelihood": "gaussian"}, random_state=0)
+    fresh = IntersectionGPClassifier(
+        **of_terms(**{**GIVEN, "likelihood": "gaussian"}, random_state=0)
+    )
     assert vars(model).keys() == vars(fresh.fit(X, t)).keys()
     np.testing.assert_array_equal(model.predict_proba(others), fresh.predict_proba(others))
 
@@ -342,7 +347,7 @@ def test_another_likelihood_leaves_nothing_of_the_one_before():
 def test_the_spread_of_predictions_is_that_of_the_logit(n_classes):
     X, _, _, others = sample(20)
     t = np.argmax(X[:, :n_classes], axis=1)
-    model = IntersectionGPClassifier(amplitude=5.0, **GIVEN, random_state=0).fit(X, t)
+    model = IntersectionGPClassifier(**of_terms(amplitude=5.0, **GIVEN, random_state=0)).fit(X, t)
     _, variance = model.latent_mean_and_variance(others)
     labels, std = model.predict(others, return_std=True)
     np.testing.assert_allclose(std**2, variance)
@@ -352,36 +357,38 @@ def test_the_spread_of_predictions_is_that_of_the_logit(n_classes):
 def test_modes_that_are_not_found_are_told_of():
     X, _, _, _ = sample(15)
     t = np.argmax(X[:, :3], axis=1)
-    model = IntersectionGPClassifier(**{**GIVEN, "tol": 1e-30}, random_state=0)
+    model = IntersectionGPClassifier(**of_terms(**{**GIVEN, "tol": 1e-30}, random_state=0))
     with pytest.warns(ConvergenceWarning) as told:
         model.fit(X, t)
     worst = np.argmax(model.residual_)
     assert str(told[0].message) == (
         f"IntersectionGPClassifier: Newton's method stopped after {model.n_iter_[worst]} steps "
         f"with a gradient of {model.residual_[worst]:.2e} in output {worst}, above the tolerance "
-        "1e-30. Raise tol, or lower amplitude_bounds."
+        "1e-30. Raise tol, or lower the bounds of the constant that multiplies the kernel."
     )
 
 
 @each(
     "parameters, named",
     [
-        ({"n_interactions": 1}, "pairs of features"),
-        ({"interactions": [(0, 1)]}, "pairs of features"),
+        ({"n_interactions": 1}, "Interactions"),
+        ({"interactions": [(0, 1)]}, "Interactions"),
         ({"intercept_variance": 0.0}, "intercept_variance=0.0"),
-        ({"shared_hyperparameters": False}, "shared_hyperparameters"),
+        ({"shared_hyperparameters": False}, "shared"),
         ({"solver": "coordinate-descent"}, "coordinate-descent"),
     ],
 )
 def test_what_it_does_not_know_is_refused(parameters, named):
     X, t, _, _ = sample(7)
     with pytest.raises(ValueError, match=f"cannot be combined with .*{named}"):
-        IntersectionGPClassifier(likelihood="bernoulli", **parameters, random_state=0).fit(X, t)
+        IntersectionGPClassifier(
+            **of_terms(likelihood="bernoulli", **parameters, random_state=0)
+        ).fit(X, t)
 
 
 def test_likelihood_has_no_gradient_but_other_amplitudes():
     X, t, _, _ = sample(8)
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, t)
+    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, t)
     with pytest.raises(ValueError, match="no gradient"):
         model.log_marginal_likelihood(eval_gradient=True)
     C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
@@ -394,7 +401,7 @@ def test_likelihood_has_no_gradient_but_other_amplitudes():
 def test_classes_share_one_amplitude():
     X, y = load_iris(return_X_y=True)
     X += 0.01 * np.random.default_rng(0).random(X.shape)
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, y)
+    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, y)
     assert (model.noise_, model.amplitude_) == (1.0, 3.0)
     assert np.allclose(model.theta_, np.log([1.0, 3.0]))
     C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
@@ -411,7 +418,7 @@ def test_classes_share_one_amplitude():
 def test_terms_and_covariances_know_of_the_bias():
     X, t, w, others = sample(11)
     w = w / w.mean()
-    model = IntersectionGPClassifier(amplitude=5.0, **GIVEN, random_state=0).fit(
+    model = IntersectionGPClassifier(**of_terms(amplitude=5.0, **GIVEN, random_state=0)).fit(
         X, t, sample_weight=w
     )
     C = laplace.latent_covariance(intersection_kernel(X, X), 5.0)
@@ -471,7 +478,7 @@ def test_active_learning_takes_it():
 
 def test_a_loose_tolerance_leaves_more_than_nothing():
     X, t, _, others = sample(11)
-    model = IntersectionGPClassifier(**{**GIVEN, "tol": 0.9}, random_state=0).fit(X, t)
+    model = IntersectionGPClassifier(**of_terms(**{**GIVEN, "tol": 0.9}, random_state=0)).fit(X, t)
     assert np.ptp(model.latent_mean_and_variance(others)[0]) > 0.1
 
 
@@ -493,9 +500,9 @@ def test_rows_that_hardly_differ(spread):
 def test_an_amplitude_beside_which_rounding_counts_is_refused():
     X, t, _, _ = sample(13)
     with pytest.raises(ValueError, match="not positive definite"):
-        IntersectionGPClassifier(amplitude=1e30, solver="cholesky", **GIVEN, random_state=0).fit(
-            np.vstack([X, X]), np.append(t, 1 - t)
-        )
+        IntersectionGPClassifier(
+            **of_terms(amplitude=1e30, solver="cholesky", **GIVEN, random_state=0)
+        ).fit(np.vstack([X, X]), np.append(t, 1 - t))
 
 
 def base_system(X, amplitude, **options):

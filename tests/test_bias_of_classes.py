@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from histrs.gaussian_process import IntersectionGPClassifier
-from tests.helpers import PLAIN, assert_close
+from tests.helpers import PLAIN, assert_close, of_terms
 from tests.oracles.intersection import intersection_kernel
 
 # The prior variance of the constant.
@@ -16,10 +16,12 @@ def fitted(rng):
     X = rng.gamma(1.0, size=(60, 3))
     y = (np.sin(2 * X[:, 0]) + X[:, 1] + 0.3 * rng.normal(size=60) > 1.0).astype(int)
     model = IntersectionGPClassifier(
-        **{**PLAIN, "intercept_variance": "auto", "amplitude": 0.7, "solver": "cholesky"},
-        likelihood="bernoulli",
-        calibration=None,
-        random_state=0,
+        **of_terms(
+            **{**PLAIN, "intercept_variance": "auto", "amplitude": 0.7, "solver": "cholesky"},
+            likelihood="bernoulli",
+            calibration=None,
+            random_state=0,
+        )
     )
     return X, model.fit(X, y)
 

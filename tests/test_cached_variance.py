@@ -15,7 +15,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._cached_variance import CachedVariance
 from histrs.gaussian_process._krylov_space import KrylovSpace
-from tests.helpers import CONTAINERS, ExactGP, awkward_histograms
+from tests.helpers import CONTAINERS, ExactGP, awkward_histograms, of_terms
 from tests.oracles.intersection import intersection_kernel
 
 
@@ -80,7 +80,9 @@ def test_few_rows(rng, n):
         "solver": "cg",
         "tol": 1e-9,
     }
-    model = IntersectionGPRegressor(variance="cached", **parameters, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(
+        **of_terms(variance="cached", **parameters, random_state=0)
+    ).fit(X, y)
     X_star = np.vstack([X, rng.random((9, 6)), np.zeros((1, 6))])
     _, variance = model.latent_mean_and_variance(X_star)
     prior = X_star.sum(axis=1)
@@ -100,7 +102,9 @@ def test_with_as_many_directions_as_rows_the_bound_is_exact(rng):
         "intercept_variance": 0.0,
         "solver": "cg",
     }
-    model = IntersectionGPRegressor(**parameters, random_state=0).fit(X, rng.normal(size=60))
+    model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(
+        X, rng.normal(size=60)
+    )
     cached = CachedVariance(model._posterior.system)
     X_star = rng.random((20, 4))
     exact = ExactGP.of(X, np.zeros((60, 1)), 0.1).latent_variance(X_star)
@@ -121,7 +125,7 @@ def test_fewer_directions_bound_from_above(rng):
         "solver": "cg",
         "noise": 0.01,
     }
-    model = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
     cached = CachedVariance(model._posterior.system)
     X_star = rng.random((50, 8))
     exact = ExactGP.of(X, np.zeros((600, 1)), 0.01).latent_variance(X_star)
@@ -148,7 +152,9 @@ def test_rows_that_repeat(rng, times):
     X, y = additive(rng, 60, 3)
     X, y = np.tile(X, (times, 1)), np.tile(y, times) + 0.1 * rng.normal(size=60 * times)
     parameters = {"solver": "cg", "optimizer": None}
-    model = IntersectionGPRegressor(variance="cached", **parameters, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(
+        **of_terms(variance="cached", **parameters, random_state=0)
+    ).fit(X, y)
     X_star, _ = additive(rng, 60, 3)
     std = model.predict(X_star, return_std=True)[1]
     exact = model.set_params(variance="exact", tol=1e-8).predict(X_star, return_std=True)[1]
@@ -160,13 +166,13 @@ def test_containers_and_calls_do_not_matter(rng):
     y = rng.normal(size=150)
     parameters = {"variance": "cached", "optimizer": None, "solver": "cg"}
     expected = (
-        IntersectionGPRegressor(**parameters, random_state=0)
+        IntersectionGPRegressor(**of_terms(**parameters, random_state=0))
         .fit(X, y)
         .predict(X, return_std=True)[1]
     )
     for container in ("F", "CSR array", "COO"):
         M = CONTAINERS[container](X)
-        model = IntersectionGPRegressor(**parameters, random_state=0).fit(M, y)
+        model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(M, y)
         for _ in range(2):
             np.testing.assert_allclose(model.predict(M, return_std=True)[1], expected, rtol=1e-4)
 
@@ -180,7 +186,7 @@ def test_rows_that_come_and_go_are_counted(rng):
         "feature_weights": None,
         "intercept_variance": 0.0,
     }
-    model = IntersectionGPRegressor(**parameters, random_state=0).fit(X[:200], y[:200])
+    model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X[:200], y[:200])
     before = model.latent_mean_and_variance(X[200:])[1]
     model.partial_fit(X[200:], y[200:])
     after = model.latent_mean_and_variance(X[200:])[1]
@@ -191,13 +197,13 @@ def test_tables_of_large_data_are_near_scores(rng, monkeypatch):
     X, y = additive(rng, 500)
     parameters = {"variance": "cached", "optimizer": None, "solver": "cg"}
     expected = (
-        IntersectionGPRegressor(**parameters, random_state=0)
+        IntersectionGPRegressor(**of_terms(**parameters, random_state=0))
         .fit(X, y)
         .predict(X, return_std=True)[1]
     )
     monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 0)
     found = (
-        IntersectionGPRegressor(**parameters, random_state=0)
+        IntersectionGPRegressor(**of_terms(**parameters, random_state=0))
         .fit(X, y)
         .predict(X, return_std=True)[1]
     )
@@ -254,7 +260,7 @@ def test_the_direction_of_eigenvectors_decides_nothing(rng, monkeypatch):
 
         turned = SimpleNamespace(eigh=eigh, qr=linalg.qr)
         monkeypatch.setattr(_krylov_space, "linalg", turned)
-        model = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
+        model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
         std.append(model.predict(X[:50], return_std=True)[1])
     np.testing.assert_array_equal(*std)
 
@@ -274,7 +280,7 @@ N = 80
 
 
 def system_of(X, weights=None):
-    model = IntersectionGPRegressor(**PLAIN).fit(X, np.arange(len(X)) % 7, weights)
+    model = IntersectionGPRegressor(**of_terms(**PLAIN)).fit(X, np.arange(len(X)) % 7, weights)
     return model._posterior.system
 
 
@@ -441,7 +447,7 @@ def test_units_of_the_kernel_do_not_matter(rng, unit):
     y, others = rng.normal(size=N), rng.random((20, 5))
     parameters = {**PLAIN, "variance": "cached"}
     found, scaled = (
-        IntersectionGPRegressor(**{**parameters, "noise": 0.05 * u}).fit(X * u, y)
+        IntersectionGPRegressor(**of_terms(**{**parameters, "noise": 0.05 * u})).fit(X * u, y)
         for u in (1.0, unit)
     )
     assert scaled.std_error_ == pytest.approx(found.std_error_, rel=1e-6)

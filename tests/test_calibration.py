@@ -23,7 +23,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._online import remove_rows
 from histrs.gaussian_process._system import KernelSystem
-from tests.helpers import PLAIN, assert_close
+from tests.helpers import PLAIN, assert_close, of_terms
 from tests.oracles import intersection
 from tests.oracles import leave_one_out as oracle
 
@@ -52,7 +52,7 @@ def test_leave_one_out_is_a_refit_without_each_row(rng, n_classes, shared):
     noise = np.linspace(0.1, 0.4, n_outputs)
     parameters = {} if shared else {"noise": noise, "shared_hyperparameters": False}
     model = IntersectionGPClassifier(
-        **{**PLAIN, "amplitude": 2.0, **parameters}, random_state=0
+        **of_terms(**{**PLAIN, "amplitude": 2.0, **parameters}, random_state=0)
     ).fit(X, y)
     Y = model.Y_fit_
     mean, variance = _leave_one_out.leave_one_out(model._posterior, Y)
@@ -75,7 +75,7 @@ def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes, 
     noise = np.full(n_classes, 0.1) if shared else np.linspace(0.1, 0.4, n_classes)
     parameters = {} if shared else {"noise": noise, "shared_hyperparameters": False}
     model = IntersectionGPClassifier(
-        **{**PLAIN, "solver": "cg", "tol": 1e-10, **parameters}, random_state=0
+        **of_terms(**{**PLAIN, "solver": "cg", "tol": 1e-10, **parameters}, random_state=0)
     ).fit(X, y)
     Y = model.Y_fit_
     means, rows = _leave_one_out.held_out(model._posterior, Y, y, seed=0)
@@ -114,7 +114,9 @@ def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes, 
 def test_means_of_rows_held_out_are_those_of_new_rows(rng, kernel, weighted):
     X, y = rng.random((60, 5)), rng.random(60) > 0.5
     weights = rng.uniform(0.1, 3.0, 60) if weighted else None
-    model = IntersectionGPClassifier(**{**PLAIN, **kernel}, likelihood="gaussian", random_state=0)
+    model = IntersectionGPClassifier(
+        **of_terms(**{**PLAIN, **kernel}, likelihood="gaussian", random_state=0)
+    )
     (system,) = model.fit(X, y, weights)._posterior.systems
     held = np.sort(rng.permutation(60)[:13])
     without, V = remove_rows(system, held, 2), rng.normal(size=(47, 2))
@@ -125,7 +127,7 @@ def test_means_of_rows_held_out_are_those_of_new_rows(rng, kernel, weighted):
 def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
     X, y = rng.random((300, 6)), rng.integers(3, size=300)
     model = IntersectionGPClassifier(
-        **PLAIN, likelihood="gaussian", calibration=None, random_state=0
+        **of_terms(**PLAIN, likelihood="gaussian", calibration=None, random_state=0)
     ).fit(X, y)
     posterior = replace(model._posterior, tol=1e-9)
     Y = posterior.system.multiply(posterior.weights)
@@ -154,7 +156,7 @@ def test_a_calibration_needs_no_factor_where_there_is_none(rng, monkeypatch, sol
 
     monkeypatch.setattr(KernelSystem, "factor_of", counted)
     model = IntersectionGPClassifier(
-        **PLAIN, solver=solver, likelihood="gaussian", random_state=0
+        **of_terms(**PLAIN, solver=solver, likelihood="gaussian", random_state=0)
     ).fit(X, y)
     assert model.calibration_.matrix.shape == (1, 1)
     assert made == ([80] if solver == "cholesky" else [])
@@ -170,7 +172,9 @@ def test_rows_count_by_their_weights_in_a_calibration(rng, monkeypatch, solver):
 
     monkeypatch.setattr(_classification_learning, "fit_calibration", fit_calibration)
     X, weights = rng.random((60, 3)), rng.uniform(0.5, 2.0, 60)
-    model = IntersectionGPClassifier(**PLAIN, solver=solver, likelihood="gaussian", random_state=0)
+    model = IntersectionGPClassifier(
+        **of_terms(**PLAIN, solver=solver, likelihood="gaussian", random_state=0)
+    )
     model.fit(X, weights > 1.0, weights)
     ((scores, labels, counted),) = seen
     assert scores.shape == (60, 1)

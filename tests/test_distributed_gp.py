@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 
 from histrs.gaussian_process import (
+    Bins,
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     _cached_variance,
@@ -18,7 +20,8 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._distributed.columns import DistributedColumns
 from histrs.gaussian_process._distributed.system import _MAX_STORED_ROWS
 from histrs.gaussian_process._latent_classes import _MAX_CUBES
-from tests.helpers import assert_close, peak_of_memory, start_python
+from histrs.gaussian_process.kernels import Intersection
+from tests.helpers import assert_close, of_terms, peak_of_memory, start_python
 from tests.oracles import intersection as oracle
 
 dask = pytest.importorskip("dask", reason="needs dask: histrs[dask]")
@@ -67,13 +70,15 @@ def test_predictions_solve_the_system(n, d, rows, columns, seed):
         y = rng.standard_normal(n)
         weights = rng.random(d) + 0.1
         model = IntersectionGPRegressor(
-            noise=0.3,
-            amplitude=2.0,
-            feature_weights=weights,
-            intercept_variance=1.5,
-            optimizer=None,
-            **PARAMETERS,
-            random_state=0,
+            **of_terms(
+                noise=0.3,
+                amplitude=2.0,
+                feature_weights=weights,
+                intercept_variance=1.5,
+                optimizer=None,
+                **PARAMETERS,
+                random_state=0,
+            )
         ).fit(chunked(X, rows, columns), y)
         K, k = (oracle.intersection_kernel(weights * A, weights * X) for A in (X, T))
         spread = np.std(y) if np.std(y) > 0 else 1.0
@@ -103,10 +108,10 @@ def test_predictions_solve_the_system(n, d, rows, columns, seed):
 def test_a_regression_is_that_of_one_machine(rng, parameters):
     X, y = data(rng)
     T = rng.random((30, 5))
-    one = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
+    one = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
     # Chunks of rows alone, and of columns too.
     for D in (chunked(X, 80, -1), chunked(X)):
-        model = IntersectionGPRegressor(**parameters, random_state=0).fit(
+        model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(
             D, dask_array.from_array(y, chunks=90)
         )
         for rows in (T, chunked(T, 11), sparse.csr_array(T)):
@@ -134,8 +139,8 @@ def test_a_classification_is_that_of_one_machine(rng, n_classes, likelihood, sol
         np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
     ]
     parameters = {"likelihood": likelihood, "solver": solver, "tol": 1e-8}
-    one = IntersectionGPClassifier(**parameters, random_state=0).fit(X, labels)
-    model = IntersectionGPClassifier(**parameters, random_state=0)
+    one = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, labels)
+    model = IntersectionGPClassifier(**of_terms(**parameters, random_state=0))
     model.fit(chunked(X), dask_array.from_array(labels, chunks=100))
     assert model.likelihood_ == one.likelihood_
     T = rng.random((30, 5))
@@ -161,10 +166,10 @@ def test_many_rows_are_solved_by_iterations_and_calibrated_on_rows_held_out(rng)
     # More than are stored here.
     X, y = data(rng, 2500, 3)
     parameters = {"optimizer": None, "noise": 0.01, "tol": 1e-9, "solver": "cg"}
-    one = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
-    model = IntersectionGPRegressor(**{**parameters, "solver": "auto"}, random_state=0).fit(
-        chunked(X, 900, -1), y
-    )
+    one = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
+    model = IntersectionGPRegressor(
+        **of_terms(**{**parameters, "solver": "auto"}, random_state=0)
+    ).fit(chunked(X, 900, -1), y)
     assert model.n_iter_[0] > 1
     mean, std = model.predict(X[:50], return_std=True)
     expected, expected_std = one.predict(X[:50], return_std=True)
@@ -173,8 +178,10 @@ def test_many_rows_are_solved_by_iterations_and_calibrated_on_rows_held_out(rng)
     assert 0.0 < model.std_error_ < 0.05
     labels = y > np.median(y)
     parameters = {"optimizer": None, "noise": 0.1, "tol": 1e-9, "solver": "cg"}
-    one = IntersectionGPClassifier(**parameters, random_state=0).fit(X, labels)
-    model = IntersectionGPClassifier(**parameters, random_state=0).fit(chunked(X, 900, -1), labels)
+    one = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, labels)
+    model = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(
+        chunked(X, 900, -1), labels
+    )
     assert_close(model.predict_proba(X[:50]), one.predict_proba(X[:50]), 1e-6)
 
 
@@ -194,8 +201,10 @@ def test_weights_several_targets_and_missing_ones(rng):
         assert_close(model.predict(chunked(T)), one.predict(T), 1e-7)
     labels = y > 1
     parameters = {"class_weight": {False: 3.0, True: 1.0}}
-    one = IntersectionGPClassifier(**parameters, random_state=0).fit(X, labels, weights)
-    model = IntersectionGPClassifier(**parameters, random_state=0).fit(chunked(X), labels, weights)
+    one = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, labels, weights)
+    model = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(
+        chunked(X), labels, weights
+    )
     assert_close(model.predict_proba(T), one.predict_proba(T), 1e-7)
 
 
@@ -220,9 +229,8 @@ def test_other_answers_are_those_of_one_machine(rng):
 def test_tables_keep_their_certificate(rng, interpolation):
     X, y = data(rng)
     T = rng.random((40, 5))
-    parameters = {"interpolation": interpolation, "optimizer": None}
-    exact = IntersectionGPRegressor(**parameters, random_state=0).fit(chunked(X), y)
-    model = IntersectionGPRegressor(n_bins=20, **parameters, random_state=0).fit(chunked(X), y)
+    exact = IntersectionGPRegressor(optimizer=None, random_state=0).fit(chunked(X), y)
+    model = clone(exact).set_params(n_bins=Bins(20, interpolation)).fit(chunked(X), y)
     bound = model.quantization_error_bound_[0]
     for rows in (T, chunked(T)):
         error = np.max(np.abs(model.predict(rows) - exact.predict(T)))
@@ -246,9 +254,9 @@ def test_bits_depend_on_the_blocks_alone(rng):
     for scheduler in ("synchronous", "threads"):
         with dask.config.set(scheduler=scheduler):
             for n_jobs in (None, 2):
-                model = IntersectionGPRegressor(n_jobs=n_jobs, **PARAMETERS, random_state=0).fit(
-                    chunked(X), y
-                )
+                model = IntersectionGPRegressor(
+                    **of_terms(n_jobs=n_jobs, **PARAMETERS, random_state=0)
+                ).fit(chunked(X), y)
                 found.add(model.predict(T).tobytes() + model.predict(chunked(T)).tobytes())
     assert len(found) == 1
 
@@ -279,15 +287,15 @@ def test_other_numbers(rng, dtype):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"solver": "greedy-block"}, "solver='greedy-block' goes without dask arrays"),
-        ({"solver": "coordinate-descent"}, "goes without dask arrays"),
-        ({"variance": "fine"}, "goes without dask arrays"),
-        ({"variance": "coarse"}, "goes without dask arrays"),
-        ({"variance": "coarse-quantized"}, "goes without dask arrays"),
-        ({"smoothness": "cubic"}, "goes without dask arrays"),
-        ({"n_interactions": 1}, "Pairs of features go without dask arrays"),
-        ({"interactions": [(0, 1)]}, "Pairs of features go without dask arrays"),
-        ({"feature_transform": "power"}, "transform the array before the fit"),
+        ({"solver": "greedy-block"}, "A dask array goes without solver='greedy-block'"),
+        ({"solver": "coordinate-descent"}, "A dask array goes without"),
+        ({"variance": "fine"}, "A dask array goes without"),
+        ({"variance": "coarse"}, "A dask array goes without"),
+        ({"variance": "coarse-quantized"}, "A dask array goes without"),
+        ({"smoothness": "cubic"}, "A dask array goes without"),
+        ({"n_interactions": 1}, "A dask array goes without Interactions"),
+        ({"interactions": [(0, 1)]}, "A dask array goes without Interactions"),
+        ({"feature_transform": "power"}, "A dask array goes without Intersection"),
     ],
 )
 def test_parameters_that_need_all_columns_are_refused(rng, parameters, message):
@@ -297,7 +305,7 @@ def test_parameters_that_need_all_columns_are_refused(rng, parameters, message):
         IntersectionGPClassifier(random_state=0),
     ):
         with pytest.raises(ValueError, match=message):
-            model.set_params(**parameters).fit(chunked(X), y > 1)
+            model.set_params(**of_terms(**parameters)).fit(chunked(X), y > 1)
 
 
 @pytest.mark.parametrize(
@@ -315,7 +323,7 @@ def test_methods_that_need_the_rows_are_refused(rng, ask, name):
     of_logits = {"likelihood": "bernoulli", "optimizer": None, "calibration": None, "tol": 0.1}
     for model, targets in (
         (IntersectionGPRegressor(random_state=0), y),
-        (IntersectionGPClassifier(**of_logits, random_state=0), y > 1),
+        (IntersectionGPClassifier(**of_terms(**of_logits, random_state=0)), y > 1),
     ):
         model.fit(chunked(X), targets)
         with pytest.raises(ValueError, match=f"{name} needs the training rows in one process"):
@@ -333,7 +341,7 @@ def test_bad_entries_are_named_by_their_place(rng):
             model.predict(chunked(bad))
         for weights in ("scale", None):
             with pytest.raises(ValueError, match=message):
-                model.set_params(feature_weights=weights).fit(chunked(bad), y)
+                model.set_params(kernel=Intersection(feature_weights=weights)).fit(chunked(bad), y)
         missing = np.column_stack([y, y])
         missing[0, 0] = np.nan
         with pytest.raises(ValueError, match=message):
@@ -344,7 +352,7 @@ def test_bad_entries_are_named_by_their_place(rng):
 @pytest.mark.parametrize("nth", [1, 3, 6, 12])
 def test_nothing_is_half_learned_where_the_cluster_fails(rng, monkeypatch, nth):
     X, y = data(rng)
-    model = IntersectionGPRegressor(**PARAMETERS, random_state=0).fit(chunked(X), y)
+    model = IntersectionGPRegressor(**of_terms(**PARAMETERS, random_state=0)).fit(chunked(X), y)
     before = model.predict(X)
     calls = []
     product = DistributedColumns.product

@@ -14,10 +14,12 @@ from histrs.gaussian_process import (
     MinMaxGPRegressor,
     SlicedGPClassifier,
     SlicedGPRegressor,
+    Solver,
     SPDGPClassifier,
     SPDGPRegressor,
     _doors,
 )
+from histrs.gaussian_process.kernels import Interactions, Intersection, Splines
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
     ExpChi2Sampler,
@@ -68,14 +70,14 @@ ESTIMATORS = [
     ExpChi2Sampler(),
     ExpChi2Sampler(projection="orthogonal", gamma="median"),
     IntersectionGPClassifier(random_state=0),
-    IntersectionGPClassifier(solver="cg", preconditioner="knots", random_state=0),
+    IntersectionGPClassifier(random_state=0, solver=Solver("cg", preconditioner="knots")),
     IntersectionGPRegressor(random_state=0),
-    IntersectionGPRegressor(smoothness="both", random_state=0),
+    IntersectionGPRegressor(Splines(rough_weight=1.0), random_state=0),
     IntersectionGPRegressor(
-        solver="cg", preconditioner="pivoted-cholesky", n_bins=20, random_state=0
+        n_bins=20, random_state=0, solver=Solver("cg", preconditioner="pivoted-cholesky")
     ),
-    IntersectionGPClassifier(n_interactions=2, random_state=0),
-    IntersectionGPRegressor(n_interactions=2, n_interaction_knots=4, random_state=0),
+    IntersectionGPClassifier(Intersection() + Interactions(2), random_state=0),
+    IntersectionGPRegressor(Intersection() + Interactions(2, n_knots=4), random_state=0),
     MinMaxGPClassifier(random_state=0),
     MinMaxGPRegressor(random_state=0),
     HistogramCompressor(0.2, tol=0.05, random_state=0),

@@ -16,6 +16,7 @@ from histrs.gaussian_process import (
     _tables,
 )
 from histrs.gaussian_process._tables import AdditiveTables
+from histrs.gaussian_process.kernels import Intersection
 
 
 def served(tables, X):
@@ -79,7 +80,9 @@ def test_columns_are_taken_some_at_a_time(monkeypatch):
     X[:30, 2] = 0.0
     Y = rng.normal(size=(60, 2))
     for rows in (X, sparse.csr_array(X)):
-        model = IntersectionGPRegressor(feature_weights="scale", random_state=0).fit(rows, Y)
+        model = IntersectionGPRegressor(Intersection(feature_weights="scale"), random_state=0).fit(
+            rows, Y
+        )
         whole = model.export_tables(20)
         for entries in (1, 130):
             monkeypatch.setattr(_tables, "_ENTRIES", entries)
@@ -135,7 +138,7 @@ def test_onnx_serves_a_regression(weights):
     rng = np.random.default_rng(1)
     X = rng.random((300, 5)) * [1.0, 10.0, 0.1, 1.0, 1.0]
     y = np.column_stack([X[:, 0] + X[:, 1], 100.0 * X[:, 2]])
-    model = IntersectionGPRegressor(feature_weights=weights, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(Intersection(feature_weights=weights), random_state=0).fit(X, y)
     outputs = served(model.export_tables(1000), X)
     assert outputs["variable"].dtype == np.float32
     np.testing.assert_allclose(outputs["variable"], model.predict(X), rtol=1e-4, atol=1e-4)
@@ -291,10 +294,8 @@ def test_what_has_no_tables_says_so():
     X, y = load_iris(return_X_y=True)
     with pytest.raises(ValueError, match="calibration=None"):
         IntersectionGPClassifier(calibration=None, random_state=0).fit(X, y).export_tables()
-    with pytest.raises(ValueError, match="feature_transform='power'"):
-        IntersectionGPClassifier(feature_transform="power", random_state=0).fit(
-            X, y
-        ).export_tables()
+    with pytest.raises(ValueError, match="transform='power'"):
+        IntersectionGPClassifier(Intersection("power"), random_state=0).fit(X, y).export_tables()
     model = IntersectionGPRegressor(random_state=0).fit(X, y)
     for n_bins in (1, 2.0, "many", None):
         with pytest.raises((TypeError, ValueError), match="n_bins"):

@@ -48,6 +48,7 @@ from histrs.transport import (
     sinkhorn_barycenter,
     sinkhorn_divergences,
 )
+from tests.helpers import of_terms
 
 ignore_iterations = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -71,13 +72,13 @@ def test_features_of_any_size(rng, options, scale, weights):
     y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=16)
     X *= scale
     classifier = IntersectionGPClassifier(
-        max_iter=20, feature_weights=weights, **options, random_state=0
+        **of_terms(max_iter=20, feature_weights=weights, **options, random_state=0)
     )
     probabilities = classifier.fit(X, y > 0).predict_proba(X)
     assert np.isfinite(probabilities).all()
     for size in (1.0, 1e300):
         model = IntersectionGPRegressor(
-            max_iter=20, feature_weights=weights, **options, random_state=0
+            **of_terms(max_iter=20, feature_weights=weights, **options, random_state=0)
         )
         refusal = None
         try:
@@ -135,12 +136,14 @@ def test_powers_of_large_nodes():
 def test_a_kernel_that_is_nearly_zero(rng, fixed):
     X, y = rng.random((5, 12)) * 1e-312, rng.random(5)
     model = IntersectionGPRegressor(
-        optimizer="nelder-mead",
-        feature_weights=None,
-        intercept_variance=0.0,
-        max_iter=20,
-        **fixed,
-        random_state=0,
+        **of_terms(
+            optimizer="nelder-mead",
+            feature_weights=None,
+            intercept_variance=0.0,
+            max_iter=20,
+            **fixed,
+            random_state=0,
+        )
     )
     mean, std = model.fit(X, y).predict(X, return_std=True)
     np.testing.assert_allclose(mean, y.mean())

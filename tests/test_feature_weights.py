@@ -6,9 +6,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    LikelihoodSearch,
+)
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._weights import _CLEAR, _log_evidence
+from histrs.gaussian_process.kernels import Intersection
+from tests.helpers import of_terms
 from tests.oracles import hyperparameters as oracle
 
 
@@ -37,7 +43,7 @@ def test_counts_are_left_as_they_are(rng, model_class, container):
     if model_class is IntersectionGPClassifier:
         y = y > np.median(y)
     chosen = model_class(random_state=0).fit(container(X), y)
-    given = model_class(feature_weights=None, random_state=0).fit(container(X), y)
+    given = model_class(**of_terms(feature_weights=None, random_state=0)).fit(container(X), y)
     assert is_unweighted(chosen)
     np.testing.assert_array_equal(
         chosen.latent_mean_and_variance(container(X))[0],
@@ -52,7 +58,7 @@ def test_units_are_divided_out(rng, model_class):
         y = y > np.median(y)
     chosen, given = (
         model_class(random_state=0).fit(X, y),
-        model_class(feature_weights="scale", random_state=0).fit(X, y),
+        model_class(**of_terms(feature_weights="scale", random_state=0)).fit(X, y),
     )
     np.testing.assert_array_equal(chosen.feature_weights_, given.feature_weights_)
     np.testing.assert_array_equal(
@@ -91,10 +97,12 @@ def test_choice_is_that_of_the_dense_evidence(n, d, n_outputs, shared, decades, 
     rng = np.random.default_rng(seed)
     X = rng.random((n, d)) * 10.0 ** rng.uniform(-decades, decades, d)
     Y = X[:, [0]] / X[:, 0].max() + 0.1 * rng.normal(size=(n, n_outputs))
-    model = IntersectionGPRegressor(shared_hyperparameters=shared, random_state=0).fit(X, Y)
-    scaled = IntersectionGPRegressor(feature_weights="scale", optimizer=None, random_state=0).fit(
+    model = IntersectionGPRegressor(random_state=0, optimizer=LikelihoodSearch(shared=shared)).fit(
         X, Y
     )
+    scaled = IntersectionGPRegressor(
+        Intersection(feature_weights="scale"), optimizer=None, random_state=0
+    ).fit(X, Y)
     T = (Y - Y.mean(axis=0)) / Y.std(axis=0)
     one = shared or n_outputs == 1
     gain = log_evidence(X, T, shared=one)
@@ -109,7 +117,9 @@ def test_choice_is_that_of_the_dense_evidence(n, d, n_outputs, shared, decades, 
 @pytest.mark.parametrize("shared", [False, True])
 def test_gain_is_of_the_intercept_that_is_given(rng, intercept, shared):
     X, Y = 5.0 * rng.random((30, 3)), rng.normal(size=(30, 2))
-    model = IntersectionGPRegressor(intercept_variance=intercept, optimizer=None, random_state=0)
+    model = IntersectionGPRegressor(
+        Intersection(intercept_variance=intercept), optimizer=None, random_state=0
+    )
     likelihood = model.fit(X, Y)._likelihood_of_fit(vars(model))
     weights, T = np.array([0.1, 2.0, 1.0]), (Y - Y.mean(axis=0)) / Y.std(axis=0)
     found = [
@@ -126,12 +136,16 @@ def test_targets_that_share_their_noise_tell_less_of_one_that_has_less():
     y = np.sqrt(X[:, :3]).sum(axis=1)
     Y = np.column_stack([y + 0.1 * y.std() * rng.normal(size=60), rng.normal(size=60)])
     T = (Y - Y.mean(axis=0)) / Y.std(axis=0)
-    scaled = IntersectionGPRegressor(feature_weights="scale", optimizer=None, random_state=0)
+    scaled = IntersectionGPRegressor(
+        Intersection(feature_weights="scale"), optimizer=None, random_state=0
+    )
     W = X * scaled.fit(X, Y).feature_weights_
     for shared in (False, True):
         gain = log_evidence(X, T, shared=shared) - log_evidence(W, T, shared=shared)
         assert (gain > _CLEAR + 1.0) if not shared else (gain < _CLEAR - 1.0)
-        model = IntersectionGPRegressor(shared_hyperparameters=shared, random_state=0).fit(X, Y)
+        model = IntersectionGPRegressor(
+            random_state=0, optimizer=LikelihoodSearch(shared=shared)
+        ).fit(X, Y)
         assert is_unweighted(model) == (not shared)
 
 
@@ -160,8 +174,10 @@ def test_the_unit_of_all_columns_does_not_matter(rng, exponent):
 )
 def test_given_noise_and_amplitude_are_of_columns_by_their_spread(rng, fixed):
     X, y = counts(rng)
-    model = IntersectionGPRegressor(**fixed, random_state=0).fit(X, y)
-    given = IntersectionGPRegressor(feature_weights="scale", **fixed, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**fixed, random_state=0)).fit(X, y)
+    given = IntersectionGPRegressor(
+        **of_terms(feature_weights="scale", **fixed, random_state=0)
+    ).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, given.feature_weights_)
 
 
@@ -177,7 +193,7 @@ def test_noise_does_not_tell(rng):
 def test_targets_of_one_value_have_no_say(rng):
     X, y = counts(rng)
     for shared in (False, True):
-        model = IntersectionGPRegressor(shared_hyperparameters=shared, random_state=0)
+        model = IntersectionGPRegressor(random_state=0, optimizer=LikelihoodSearch(shared=shared))
         assert is_unweighted(model.fit(X, np.column_stack([np.ones(300), y])))
 
 
@@ -237,6 +253,6 @@ def test_smooth_functions_have_the_weights_of_the_others(rng, smoothness):
         X, y = make(rng, 60)
         X, y = X[:, :4], y
         linear = IntersectionGPRegressor(random_state=0).fit(X, y)
-        model = IntersectionGPRegressor(smoothness=smoothness, random_state=0).fit(X, y)
+        model = IntersectionGPRegressor(**of_terms(smoothness=smoothness), random_state=0).fit(X, y)
         np.testing.assert_array_equal(model.feature_weights_, linear.feature_weights_)
         assert unweighted or not is_unweighted(model)

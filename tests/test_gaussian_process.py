@@ -20,8 +20,10 @@ from sklearn.utils import get_tags
 
 from histrs import _progress
 from histrs.gaussian_process import (
+    Bins,
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    Solver,
     _score,
     _system,
 )
@@ -33,6 +35,7 @@ from tests.helpers import (
     assert_close,
     awkward_histograms,
     dense,
+    of_terms,
     peak_of_memory,
     standardised,
 )
@@ -119,7 +122,7 @@ def several_targets(rng):
 def test_agrees_with_the_exact_solution(problem, solver, container, dtype):
     X, X_star = (CONTAINERS[container](M.astype(dtype)) for M in (problem.X, problem.X_star))
     model = problem.model_class(
-        **PLAIN, noise=0.2, amplitude=0.5, tol=1e-8, **solver, random_state=0
+        **of_terms(**PLAIN, noise=0.2, amplitude=0.5, tol=1e-8, **solver, random_state=0)
     ).fit(X, problem.y)
     exact = problem.exact(noise=0.2, amplitude=0.5)
 
@@ -145,7 +148,7 @@ def test_agrees_with_the_exact_solution(problem, solver, container, dtype):
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_containers_do_not_matter(rng, container, solver):
     problem = make_problem("classes", rng)
-    model = problem.model_class(**PLAIN, tol=1e-9, solver=solver, random_state=0)
+    model = problem.model_class(**of_terms(**PLAIN, tol=1e-9, solver=solver, random_state=0))
     expected = model.fit(problem.X, problem.y).latent_mean_and_variance(problem.X_star)
     model.fit(container(problem.X), problem.y)
     for X_star in (problem.X_star, container(problem.X_star)):
@@ -166,7 +169,9 @@ def test_agrees_with_the_exact_solution_on_any_histograms(solver, data):
     if len(y) > 1:
         y = 5.0 + standardised(y)
 
-    model = IntersectionGPRegressor(**PLAIN, tol=1e-10, **solver, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**PLAIN, tol=1e-10, **solver, random_state=0)).fit(
+        X, y
+    )
     exact = ExactGP.of(X, y - y.mean(axis=0), noise=0.1)
     mean, variance = model.latent_mean_and_variance(X_star)
     assert_close(mean, exact.mean(X_star) + y.mean(axis=0), 1e-6)
@@ -188,7 +193,7 @@ def test_agrees_with_scikit_learn(several_targets, solver):
     peer = GaussianProcessRegressor(kernel, alpha=0.2, optimizer=None)
     peer.fit(problem.X, problem.y - problem.offset)
     model = IntersectionGPRegressor(
-        **PLAIN, noise=0.2, amplitude=0.5, tol=1e-8, **solver, random_state=0
+        **of_terms(**PLAIN, noise=0.2, amplitude=0.5, tol=1e-8, **solver, random_state=0)
     )
     model.fit(problem.X, problem.y)
 
@@ -202,7 +207,7 @@ def test_agrees_with_scikit_learn(several_targets, solver):
 @pytest.mark.parametrize("shape", [(30,), (30, 1), (30, 4)])
 def test_regressor_keeps_the_shape_of_its_targets(rng, shape):
     X, y = rng.random((30, 2)), rng.normal(size=shape)
-    model = IntersectionGPRegressor(**PLAIN, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**PLAIN, random_state=0)).fit(X, y)
     mean, std = model.predict(X[:7], return_std=True)
     _, variance = model.latent_mean_and_variance(X[:7])
     assert mean.shape == std.shape == variance.shape == (7, *shape[1:])
@@ -219,7 +224,7 @@ def test_classifier_takes_any_labels(rng, labels):
     X, y = rng.random((30, 2)), np.resize(labels, 30)
     # Labels that have nothing to do with the rows: only the posterior itself repeats them.
     parameters = {**PLAIN, "noise": 1e-3, "amplitude": 100.0, "calibration": None}
-    model = IntersectionGPClassifier(**parameters, random_state=0).fit(X, y)
+    model = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, y)
     np.testing.assert_array_equal(model.classes_, np.unique(y))
     np.testing.assert_array_equal(model.predict(X), y)
     assert model.predict(X).dtype == y.dtype
@@ -239,7 +244,7 @@ def test_an_unfitted_model_says_so(model_class):
     # Whatever else there were to say of the rows.
     for rows in (np.ones((2, 2)), np.full((2, 2), np.nan), [["a"]], np.ones((2, 2, 2), np.uint8)):
         for n_bins in (None, 5):
-            model = model_class(**PLAIN, n_bins=n_bins, random_state=0)
+            model = model_class(**of_terms(**PLAIN, n_bins=n_bins, random_state=0))
             for ask in (model.predict, partial(model.predict, return_std=True)):
                 with pytest.raises(NotFittedError):
                     ask(rows)
@@ -249,7 +254,7 @@ def test_an_unfitted_model_says_so(model_class):
 
 
 def true_residual(problem, model):
-    K = model.amplitude * oracle.intersection_kernel(problem.X)
+    K = model.amplitude_ * oracle.intersection_kernel(problem.X)
     fitted = K @ model.dual_coef_ + model.noise * model.dual_coef_
     return np.abs(problem.targets - fitted).max(axis=0)
 
@@ -258,7 +263,7 @@ def true_residual(problem, model):
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e8, 1e16, 1e40])
 def test_residual_is_the_true_one(several_targets, solver, scale):
     problem = several_targets._replace(X=scale * several_targets.X)
-    model = problem.model_class(**PLAIN, **solver, random_state=0)
+    model = problem.model_class(**of_terms(**PLAIN, **solver, random_state=0))
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         if solver == SOLVERS["cholesky"] and scale >= 1e16:
@@ -280,7 +285,7 @@ def test_residual_is_the_true_one(several_targets, solver, scale):
 def test_n_iter_counts(problem, solver):
     counts = []
     for tol in (1e-2, 1e-5, 1e-9):
-        model = problem.model_class(**PLAIN, tol=tol, **solver, random_state=0).fit(
+        model = problem.model_class(**of_terms(**PLAIN, tol=tol, **solver, random_state=0)).fit(
             problem.X, problem.y
         )
         counts.append(model.n_iter_)
@@ -289,7 +294,7 @@ def test_n_iter_counts(problem, solver):
     for count in counts:
         assert count.shape == (problem.targets.shape[1],)
         assert count.dtype.kind == "i"
-        assert ((count >= 1) & (count <= model.max_iter)).all()
+        assert ((count >= 1) & (count <= 1000)).all()
     if solver["solver"] == "cholesky":
         np.testing.assert_array_equal(counts, 1)
     else:
@@ -299,12 +304,9 @@ def test_n_iter_counts(problem, solver):
 @pytest.mark.parametrize("max_iter", [1, 3])
 def test_too_few_iterations_are_reported_with_the_residual(problem, max_iter):
     model = problem.model_class(
-        **PLAIN,
-        solver="cg",
-        preconditioner=None,
-        tol=1e-6,
-        max_iter=max_iter,
-        random_state=0,
+        **of_terms(
+            **PLAIN, solver="cg", preconditioner=None, tol=1e-6, max_iter=max_iter, random_state=0
+        )
     )
     with pytest.warns(ConvergenceWarning) as caught:
         model.fit(problem.X, problem.y)
@@ -326,10 +328,10 @@ def test_too_few_iterations_are_reported_with_the_residual(problem, max_iter):
 def test_too_few_iterations_for_the_variance_are_reported(rng):
     problem = make_problem("target", rng)
     exact = problem.exact()
-    model = problem.model_class(**PLAIN, solver="cg", preconditioner=None, random_state=0).fit(
-        problem.X, problem.y
-    )
-    model.set_params(max_iter=1)
+    model = problem.model_class(
+        **of_terms(**PLAIN, solver="cg", preconditioner=None, random_state=0)
+    ).fit(problem.X, problem.y)
+    model.set_params(solver=Solver("cg", max_iter=1, preconditioner=None))
     results = {}
     for method, arguments in [("predict", {"return_std": True}), ("latent_mean_and_variance", {})]:
         # Loaded anew, the model solves with the parameters it has now.
@@ -343,76 +345,15 @@ def test_too_few_iterations_for_the_variance_are_reported(rng):
 
 def test_a_tolerance_below_rounding_is_reported(problem):
     for solver in SOLVERS.values():
-        model = problem.model_class(**PLAIN, tol=1e-18, max_iter=200, **solver, random_state=0)
+        model = problem.model_class(
+            **of_terms(**PLAIN, tol=1e-18, max_iter=200, **solver, random_state=0)
+        )
         with pytest.warns(ConvergenceWarning, match="above the tolerance"):
             model.fit(problem.X, problem.y)
         assert_close(model.dual_coef_, problem.exact().alpha, 1e-9)
 
 
 # ---- warm start --------------------------------------------------------------------------------
-
-
-def test_warm_start_begins_at_the_old_weights(problem):
-    model = problem.model_class(
-        **PLAIN,
-        solver="cg",
-        preconditioner=None,
-        tol=1e-6,
-        warm_start=True,
-        random_state=0,
-    )
-    cold = model.fit(problem.X, problem.y).n_iter_
-    weights = model.dual_coef_
-    np.testing.assert_array_equal(model.fit(problem.X, problem.y).n_iter_, 0)
-    np.testing.assert_array_equal(model.dual_coef_, weights)
-    assert_close(true_residual(problem, model), model.residual_, 1e-5)
-
-    model.set_params(noise=0.101).fit(problem.X, problem.y)
-    assert (model.n_iter_ >= 1).all()
-    assert model.n_iter_.max() < cold.max()
-    assert_close(model.dual_coef_, problem.exact(noise=0.101).alpha, 1e-4)
-    warm = model.n_iter_
-    model.set_params(warm_start=False).fit(problem.X, problem.y)
-    assert model.n_iter_.max() > warm.max()
-
-
-def test_warm_start_undoes_the_old_amplitude(rng):
-    # (2 K + 2 noise I) alpha = Y is solved by half the old weights.
-    problem = make_problem("target", rng)
-    model = problem.model_class(**PLAIN, noise=0.1, solver="cg", warm_start=True, random_state=0)
-    model.fit(problem.X, problem.y)
-    model.set_params(amplitude=2.0, noise=0.2).fit(problem.X, problem.y)
-    np.testing.assert_array_equal(model.n_iter_, 0)
-    assert_close(model.dual_coef_, problem.exact(0.2, 2.0).alpha, 1e-3)
-
-
-def test_warm_start_ignores_weights_of_another_shape(rng):
-    model = IntersectionGPClassifier(
-        **PLAIN, solver="cg", warm_start=True, tol=1e-9, random_state=0
-    )
-    for kind, n_rows in [("classes", 60), ("classes", 50), ("two classes", 50)]:
-        problem = make_problem(kind, rng, n_rows)
-        model.fit(problem.X, problem.y)
-        assert_close(model.dual_coef_, problem.exact().alpha, 1e-6)
-
-
-def test_warm_start_continues_where_the_iterations_ended(problem):
-    model = problem.model_class(
-        **PLAIN,
-        solver="cg",
-        preconditioner=None,
-        tol=1e-6,
-        max_iter=8,
-        warm_start=True,
-        random_state=0,
-    )
-    with pytest.warns(ConvergenceWarning):
-        model.fit(problem.X, problem.y)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        for _ in range(20):
-            model.fit(problem.X, problem.y)
-    assert_close(model.dual_coef_, problem.exact().alpha, 1e-4)
 
 
 # ---- probabilities -----------------------------------------------------------------------------
@@ -422,7 +363,7 @@ def test_warm_start_continues_where_the_iterations_ended(problem):
 @pytest.mark.parametrize("n_bins", [None, 50])
 def test_probabilities_are_their_definition(rng, kind, n_bins):
     problem = make_problem(kind, rng)
-    model = problem.model_class(**PLAIN, noise=0.3, n_bins=n_bins, random_state=0).fit(
+    model = problem.model_class(**of_terms(**PLAIN, noise=0.3, n_bins=n_bins, random_state=0)).fit(
         problem.X, problem.y
     )
     probabilities = model.predict_proba(problem.X_star)
@@ -446,7 +387,7 @@ def test_probabilities_are_their_definition(rng, kind, n_bins):
 def test_decision_function_decides(problem):
     if problem.model_class is IntersectionGPRegressor:
         pytest.skip("a regressor decides nothing")
-    model = problem.model_class(**PLAIN, random_state=0).fit(problem.X, problem.y)
+    model = problem.model_class(**of_terms(**PLAIN, random_state=0)).fit(problem.X, problem.y)
     scores = model.decision_function(problem.X_star)
     if scores.ndim == 1:
         expected = model.classes_[(scores > 0).astype(int)]
@@ -458,7 +399,7 @@ def test_decision_function_decides(problem):
 def test_probabilities_are_calibrated_on_digits():
     X, y = load_digits(return_X_y=True)
     train, test = np.split(np.random.default_rng(0).permutation(len(y)), [1000])
-    model = IntersectionGPClassifier(**PLAIN, amplitude=0.001, random_state=0).fit(
+    model = IntersectionGPClassifier(**of_terms(**PLAIN, amplitude=0.001, random_state=0)).fit(
         X[train], y[train]
     )
     assert model.score(X[test], y[test]) > 0.9
@@ -478,8 +419,10 @@ each_interpolation = pytest.mark.parametrize("interpolation", ["linear", "neares
 @each_interpolation
 @pytest.mark.parametrize("n_bins", [2, 3, 10, 255, 256, 1000, 65535])
 def test_tables_are_within_their_bound(problem, interpolation, n_bins):
-    exact = problem.model_class(**PLAIN, random_state=0).fit(problem.X, problem.y)
-    table = problem.model_class(**PLAIN, n_bins=n_bins, interpolation=interpolation, random_state=0)
+    exact = problem.model_class(**of_terms(**PLAIN, random_state=0)).fit(problem.X, problem.y)
+    table = problem.model_class(
+        **of_terms(**PLAIN, n_bins=n_bins, interpolation=interpolation, random_state=0)
+    )
     table.fit(problem.X, problem.y)
     np.testing.assert_array_equal(table.dual_coef_, exact.dual_coef_)
     bound = table.quantization_error_bound_
@@ -501,20 +444,18 @@ def test_tables_are_within_their_bound_on_any_histograms(interpolation, data):
     X = data.draw(histograms((2, 40), n_columns, **kinds))
     X_star = data.draw(histograms((1, 9), n_columns, **kinds))
     y = np.random.default_rng(0).normal(size=X.shape[0])
-    model = IntersectionGPRegressor(
-        **PLAIN, interpolation=interpolation, amplitude=0.01, random_state=0
-    ).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**PLAIN, amplitude=0.01, random_state=0)).fit(X, y)
     exact = model.predict(X_star)
-    model.set_params(n_bins=data.draw(st.integers(2, 40))).fit(X, y)
+    model.set_params(n_bins=Bins(data.draw(st.integers(2, 40)), interpolation)).fit(X, y)
     error = np.abs(model.predict(X_star) - exact)
     assert (error <= model.quantization_error_bound_[0] + 1e-12 * np.abs(exact).max()).all()
 
 
 def test_nearest_is_the_papers_table(problem):
     # So many that no value is half way between two.
-    model = problem.model_class(**PLAIN, n_bins=13, interpolation="nearest", random_state=0).fit(
-        problem.X, problem.y
-    )
+    model = problem.model_class(
+        **of_terms(**PLAIN, n_bins=13, interpolation="nearest", random_state=0)
+    ).fit(problem.X, problem.y)
     table = oracle.nearest_lookup_table(problem.X, model.dual_coef_, 13)
     expected = oracle.nearest_lookup(table, problem.X_star) + problem.offset
     assert_close(problem.scores(model, problem.X_star), problem.as_output(expected), 1e-5)
@@ -533,7 +474,7 @@ def test_nearest_is_the_papers_table(problem):
 def test_linear_tables_are_exact_with_few_distinct_values(X, X_star):
     X_star = X_star[:, : X.shape[1]]
     y = np.random.default_rng(0).normal(size=X.shape[0])
-    model = IntersectionGPRegressor(**PLAIN, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**PLAIN, random_state=0)).fit(X, y)
     exact = model.predict(X_star)
     model.set_params(n_bins=10).fit(X, y)
     # Tables are in single precision; nothing is larger than the largest histogram's terms.
@@ -546,11 +487,15 @@ def test_linear_tables_are_exact_with_few_distinct_values(X, X_star):
 def test_linear_tables_are_much_closer_than_nearest_ones(rng):
     X = rng.gamma(0.5, size=(400, 8))
     y = np.sin(X).sum(axis=1)
-    exact = IntersectionGPRegressor(**PLAIN, noise=0.01, random_state=0).fit(X, y).predict(X)
+    exact = (
+        IntersectionGPRegressor(**of_terms(**PLAIN, noise=0.01, random_state=0))
+        .fit(X, y)
+        .predict(X)
+    )
     errors = {}
     for interpolation in ("linear", "nearest"):
         model = IntersectionGPRegressor(
-            **PLAIN, noise=0.01, n_bins=50, interpolation=interpolation, random_state=0
+            **of_terms(**PLAIN, noise=0.01, n_bins=50, interpolation=interpolation, random_state=0)
         )
         errors[interpolation] = np.abs(model.fit(X, y).predict(X) - exact).mean()
     assert errors["linear"] < errors["nearest"] / 4
@@ -566,8 +511,8 @@ def rough_problem(rng):
 def test_tables_of_bytes_are_within_their_bound(rng, feature_weights):
     X, Y, X_star = rough_problem(rng)
     parameters = {"optimizer": None, "feature_weights": feature_weights, "noise": 0.01}
-    exact = IntersectionGPRegressor(**parameters, random_state=0).fit(X, Y)
-    model = IntersectionGPRegressor(**parameters, n_bins=64, random_state=0).fit(X, Y)
+    exact = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, Y)
+    model = IntersectionGPRegressor(**of_terms(**parameters, n_bins=64, random_state=0)).fit(X, Y)
     score = model._state()["_posterior"].score("mean", 64)
     assert score.takes_features
     predicted = model.predict(X_star)
@@ -630,7 +575,9 @@ def test_classes_are_predicted_from_bytes(rng):
 )
 def test_bytes_are_numbers_to_tables_of_what_is_made_of_them(rng, parameters):
     X, y = 0.1 + rng.integers(0, 200, size=(60, 3)), rng.normal(size=60)
-    model = IntersectionGPRegressor(optimizer=None, **parameters, n_bins=5, random_state=0)
+    model = IntersectionGPRegressor(
+        **of_terms(optimizer=None, **parameters, n_bins=5, random_state=0)
+    )
     model.fit(X, y)
     assert not model._state()["_posterior"].score("mean", 5).takes_features
     rows = rng.integers(0, 256, size=(20, 3))
@@ -648,7 +595,7 @@ def test_bytes_are_not_made_numbers_for_a_table(rng):
 
 def test_the_bound_goes_with_the_table(rng):
     X, y = rng.random((20, 3)), rng.normal(size=20)
-    model = IntersectionGPRegressor(**PLAIN, n_bins=5, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**PLAIN, n_bins=5, random_state=0)).fit(X, y)
     assert hasattr(model, "quantization_error_bound_")
     model.set_params(n_bins=None).fit(X, y)
     assert not hasattr(model, "quantization_error_bound_")
@@ -657,11 +604,11 @@ def test_the_bound_goes_with_the_table(rng):
 
 def test_large_score_tables_are_made_a_few_columns_at_a_time(problem, monkeypatch):
     expected = problem.scores(
-        problem.model_class(**PLAIN, random_state=0).fit(problem.X, problem.y),
+        problem.model_class(**of_terms(**PLAIN, random_state=0)).fit(problem.X, problem.y),
         problem.X_star,
     )
     monkeypatch.setattr(_score, "_MAX_TABLE_BYTES", 0)
-    model = problem.model_class(**PLAIN, random_state=0).fit(problem.X, problem.y)
+    model = problem.model_class(**of_terms(**PLAIN, random_state=0)).fit(problem.X, problem.y)
     assert_close(problem.scores(model, problem.X_star), expected, 1e-12)
 
 
@@ -671,22 +618,21 @@ def test_many_outputs_are_solved_some_at_a_time(rng, monkeypatch, capsys):
     monkeypatch.setattr(_system, "_MIN_OUTPUTS", 4)
     monkeypatch.setattr(_progress, "tqdm", None)
     model = problem.model_class(
-        **PLAIN,
-        noise=0.2,
-        amplitude=0.5,
-        tol=1e-8,
-        solver="cg",
-        warm_start=True,
-        verbose=1,
-        random_state=0,
+        **of_terms(
+            **PLAIN,
+            noise=0.2,
+            amplitude=0.5,
+            tol=1e-8,
+            solver="cg",
+            verbose=1,
+            random_state=0,
+        )
     )
     alpha = problem.exact(noise=0.2, amplitude=0.5).alpha
     model.fit(problem.X, problem.y)
     assert_close(model.dual_coef_, alpha, 1e-6)
     assert model.n_iter_.shape == model.residual_.shape == (11,)
     assert "0/11 solved" in capsys.readouterr().err
-    assert model.fit(problem.X, problem.y).n_iter_.max() <= 1
-    assert_close(model.dual_coef_, alpha, 1e-6)
 
 
 # ---- what must not matter ----------------------------------------------------------------------
@@ -696,10 +642,12 @@ def test_many_outputs_are_solved_some_at_a_time(rng, monkeypatch, capsys):
 @pytest.mark.parametrize("scale", [1e-30, 3e-5, 1e6, 1e30])
 def test_scaling_features_is_scaling_amplitude(several_targets, solver, scale):
     problem = several_targets
-    model = problem.model_class(**PLAIN, tol=1e-9, **solver, random_state=0).fit(
+    model = problem.model_class(**of_terms(**PLAIN, tol=1e-9, **solver, random_state=0)).fit(
         problem.X, problem.y
     )
-    scaled = problem.model_class(**PLAIN, tol=1e-9, amplitude=1.0 / scale, **solver, random_state=0)
+    scaled = problem.model_class(
+        **of_terms(**PLAIN, tol=1e-9, amplitude=1.0 / scale, **solver, random_state=0)
+    )
     scaled.fit(scale * problem.X, problem.y)
     assert_close(scaled.dual_coef_, model.dual_coef_, 1e-6)
     for actual, expected in zip(
@@ -714,7 +662,7 @@ def test_scaling_features_is_scaling_amplitude(several_targets, solver, scale):
 @pytest.mark.parametrize("scale", [1e-200, 1e-20, 1e20, 1e200])
 def test_scaling_targets_scales_the_regression(several_targets, solver, scale):
     problem = several_targets
-    model = problem.model_class(**PLAIN, tol=1e-9, **solver, random_state=0).fit(
+    model = problem.model_class(**of_terms(**PLAIN, tol=1e-9, **solver, random_state=0)).fit(
         problem.X, problem.y
     )
     expected = model.predict(problem.X_star) * scale
@@ -726,7 +674,7 @@ def test_scaling_targets_scales_the_regression(several_targets, solver, scale):
 def test_order_of_rows_and_columns_does_not_matter(several_targets, rng, solver):
     problem = several_targets
     rows, columns = rng.permutation(len(problem.X)), rng.permutation(problem.X.shape[1])
-    model = problem.model_class(**PLAIN, tol=1e-9, **solver, random_state=0)
+    model = problem.model_class(**of_terms(**PLAIN, tol=1e-9, **solver, random_state=0))
     weights = model.fit(problem.X, problem.y).dual_coef_
     expected = problem.scores(model, problem.X_star)
     model.fit(problem.X[rows][:, columns], problem.y[rows])
@@ -737,7 +685,7 @@ def test_order_of_rows_and_columns_does_not_matter(several_targets, rng, solver)
 @each_solver
 def test_rows_given_twice_halve_the_noise(several_targets, solver):
     problem = several_targets
-    model = problem.model_class(**PLAIN, noise=0.2, tol=1e-9, **solver, random_state=0)
+    model = problem.model_class(**of_terms(**PLAIN, noise=0.2, tol=1e-9, **solver, random_state=0))
     twice = model.fit(np.vstack([problem.X] * 2), np.concatenate([problem.y] * 2))
     exact = problem.exact(noise=0.1)
     mean, variance = twice.latent_mean_and_variance(problem.X_star)
@@ -749,7 +697,7 @@ def test_rows_given_twice_halve_the_noise(several_targets, solver):
 def test_histograms_without_entries_predict_the_mean(several_targets, solver):
     problem = several_targets
     zeros = np.zeros_like(problem.X)
-    model = problem.model_class(**PLAIN, **solver, random_state=0).fit(zeros, problem.y)
+    model = problem.model_class(**of_terms(**PLAIN, **solver, random_state=0)).fit(zeros, problem.y)
     mean, variance = model.latent_mean_and_variance(problem.X_star)
     np.testing.assert_allclose(mean - problem.as_output(0 * mean + problem.offset), 0.0, atol=1e-14)
     expected = problem.X_star.sum(axis=1)
@@ -760,14 +708,16 @@ def test_histograms_without_entries_predict_the_mean(several_targets, solver):
 def test_equal_rows(several_targets, solver):
     problem = several_targets
     X = np.tile(problem.X[1], (len(problem.X), 1))
-    model = problem.model_class(**PLAIN, tol=1e-8, **solver, random_state=0).fit(X, problem.y)
+    model = problem.model_class(**of_terms(**PLAIN, tol=1e-8, **solver, random_state=0)).fit(
+        X, problem.y
+    )
     exact = problem._replace(X=X).exact()
     assert_close(model.dual_coef_, exact.alpha, 1e-6)
 
 
 @each_solver
 def test_a_single_row_and_constant_targets(solver):
-    model = IntersectionGPRegressor(**PLAIN, noise=0.5, **solver, random_state=0).fit(
+    model = IntersectionGPRegressor(**of_terms(**PLAIN, noise=0.5, **solver, random_state=0)).fit(
         [[1.0, 2.0]], [7.0]
     )
     mean, std = model.predict([[1.0, 2.0], [0.0, 9.0]], return_std=True)
@@ -788,7 +738,7 @@ def test_a_single_row_and_constant_targets(solver):
 def test_any_amplitude_and_noise(several_targets, solver, amplitude, noise):
     problem = several_targets
     model = problem.model_class(
-        **PLAIN, noise=noise, amplitude=amplitude, tol=1e-8, **solver, random_state=0
+        **of_terms(**PLAIN, noise=noise, amplitude=amplitude, tol=1e-8, **solver, random_state=0)
     )
     model.fit(problem.X, problem.y)
     exact = problem.exact(noise, amplitude)
@@ -807,7 +757,9 @@ def test_any_amplitude_and_noise(several_targets, solver, amplitude, noise):
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_a_ratio_out_of_range_is_refused(rng, model_class, noise, amplitude, solver):
     X, y = rng.random((20, 3)), np.arange(20) % 2
-    model = model_class(**PLAIN, noise=noise, amplitude=amplitude, solver=solver, random_state=0)
+    model = model_class(
+        **of_terms(**PLAIN, noise=noise, amplitude=amplitude, solver=solver, random_state=0)
+    )
     with pytest.raises(ValueError, match=r"noise / amplitude = .* out of range.*(raise|lower)"):
         model.fit(X, y)
     assert not hasattr(model, "dual_coef_")
@@ -819,14 +771,14 @@ def test_a_ratio_out_of_range_is_refused(rng, model_class, noise, amplitude, sol
 def test_features_whose_sum_overflows_are_refused(rng, model_class, scale, solver):
     X, y = scale * np.ones((20, 6)), np.arange(20) % 2
     with pytest.raises(ValueError, match=r"row \d+ of X .* overflow.*[Ss]cale"):
-        model_class(**PLAIN, solver=solver, random_state=0).fit(X, y)
+        model_class(**of_terms(**PLAIN, solver=solver, random_state=0)).fit(X, y)
 
 
 @pytest.mark.parametrize("y", [[1.7e308, 1.7e308, 0.0], [-1.7e308, -1.0, 1.7e308]])
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_targets_that_overflow_are_refused(y, solver):
     with pytest.raises(ValueError, match=r"overflows?\. Scale y down"):
-        IntersectionGPRegressor(**PLAIN, solver=solver, random_state=0).fit(
+        IntersectionGPRegressor(**of_terms(**PLAIN, solver=solver, random_state=0)).fit(
             [[1.0], [2.0], [3.0]], y
         )
 
@@ -835,7 +787,9 @@ def test_factorising_without_noise_names_the_cure(rng):
     X = np.tile(rng.random(4), (30, 1))
     y = rng.normal(size=30)
     with pytest.raises(ValueError, match=r"not positive definite.*[Rr]aise noise"):
-        IntersectionGPRegressor(**PLAIN, noise=1e-300, solver="cholesky", random_state=0).fit(X, y)
+        IntersectionGPRegressor(
+            **of_terms(**PLAIN, noise=1e-300, solver="cholesky", random_state=0)
+        ).fit(X, y)
 
 
 @pytest.mark.parametrize("preconditioner", ["auto", "knots", "pivoted-cholesky", None])
@@ -843,12 +797,14 @@ def test_iterating_without_noise_interpolates(rng, preconditioner):
     X = 10 * rng.random((30, 4))
     y = rng.normal(size=30)
     model = IntersectionGPRegressor(
-        **PLAIN,
-        noise=1e-13,
-        solver="cg",
-        preconditioner=preconditioner,
-        tol=1e-6,
-        random_state=0,
+        **of_terms(
+            **PLAIN,
+            noise=1e-13,
+            solver="cg",
+            preconditioner=preconditioner,
+            tol=1e-6,
+            random_state=0,
+        )
     )
     np.testing.assert_allclose(model.fit(X, y).predict(X), y, atol=1e-4)
 
@@ -875,7 +831,6 @@ def test_iterating_without_noise_interpolates(rng, preconditioner):
         ("interpolation", "cubic"),
         ("solver", "lu"),
         ("optimizer", "fmin_l_bfgs_b"),
-        ("warm_start", "yes"),
         ("n_jobs", 0.5),
         ("n_jobs", 0),
         ("verbose", -1),
@@ -883,21 +838,21 @@ def test_iterating_without_noise_interpolates(rng, preconditioner):
 )
 def test_parameters_are_checked(rng, model_class, name, value):
     X, y = rng.random((20, 3)), np.arange(20) % 2
-    model = model_class(**PLAIN, random_state=0).set_params(**{name: value})
+    model = model_class(**of_terms(**PLAIN, random_state=0))
     with pytest.raises(ValueError, match=name):
-        model.fit(X, y)
+        model.set_params(**of_terms(**{**PLAIN, "n_bins": 5, name: value})).fit(X, y)
     assert not hasattr(model, "dual_coef_")
 
 
 @each_solver
 def test_changed_parameters_wait_for_the_next_fit(several_targets, solver):
     problem = several_targets
-    model = problem.model_class(**PLAIN, noise=0.2, amplitude=0.5, **solver, random_state=0).fit(
-        problem.X, problem.y
-    )
+    model = problem.model_class(
+        **of_terms(**PLAIN, noise=0.2, amplitude=0.5, **solver, random_state=0)
+    ).fit(problem.X, problem.y)
     expected = model.latent_mean_and_variance(problem.X_star)
     _, expected_std = model.predict(problem.X_star, return_std=True)
-    model.set_params(noise=5.0, amplitude=3.0)
+    model.set_params(**of_terms(noise=5.0, amplitude=3.0))
     for fitted in (model, pickle.loads(pickle.dumps(model))):
         for actual, value in zip(
             fitted.latent_mean_and_variance(problem.X_star), expected, strict=True
@@ -909,9 +864,9 @@ def test_changed_parameters_wait_for_the_next_fit(several_targets, solver):
 
 def test_tables_can_be_changed_without_a_fit(several_targets):
     problem = several_targets
-    model = problem.model_class(**PLAIN, random_state=0).fit(problem.X, problem.y)
+    model = problem.model_class(**of_terms(**PLAIN, random_state=0)).fit(problem.X, problem.y)
     for n_bins in (4, 64):
-        expected = problem.model_class(**PLAIN, n_bins=n_bins, random_state=0).fit(
+        expected = problem.model_class(**of_terms(**PLAIN, n_bins=n_bins, random_state=0)).fit(
             problem.X, problem.y
         )
         model.set_params(n_bins=n_bins)
@@ -930,7 +885,7 @@ def test_progress_is_shown_on_request(rng, capsys, monkeypatch, with_tqdm):
     problem = make_problem("classes", rng)
     for verbose in (0, 1, True):
         model = problem.model_class(
-            **PLAIN, solver="cg", preconditioner=None, verbose=verbose, random_state=0
+            **of_terms(**PLAIN, solver="cg", preconditioner=None, verbose=verbose, random_state=0)
         )
         model.fit(problem.X, problem.y)
         out, err = capsys.readouterr()

@@ -19,7 +19,7 @@ from histrs.gaussian_process._dense import system
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._hyperparameters import Hyperparameters
 from histrs.gaussian_process.kernels import Constant, Kernel, Linear, MinMax, Radial, Tangent
-from tests.helpers import assert_close
+from tests.helpers import assert_close, of_terms
 
 NOISE, AMPLITUDE, GAMMA = 0.2, 1.5, 0.7
 
@@ -45,7 +45,7 @@ class Gaussian(Kernel):
 
 def made(model_class, amplitude=1.0, bounds="fixed", **parameters):
     kernel = Constant(amplitude, (1e-12, 1e12)) * Gaussian(gamma_bounds=bounds)
-    return model_class(kernel, **parameters)
+    return model_class(kernel, **of_terms(**parameters))
 
 
 def regressor(**parameters):

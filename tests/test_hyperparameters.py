@@ -25,8 +25,11 @@ from histrs._solvers.log_det import (
 )
 from histrs._validation import canonical, to_core
 from histrs.gaussian_process import (
+    Bins,
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    LikelihoodSearch,
+    Solver,
     _likelihood,
     _optimizer,
 )
@@ -34,8 +37,17 @@ from histrs.gaussian_process._hyperparameters import Hyperparameters
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._likelihood import Likelihood
 from histrs.gaussian_process._spectrum import ExactSpectrum, LanczosSpectrum
+from histrs.gaussian_process.kernels import Constant, Intersection
 from histrs.testing import histograms
-from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense, standardised
+from tests.helpers import (
+    CONTAINERS,
+    PLAIN,
+    assert_close,
+    awkward_histograms,
+    dense,
+    of_terms,
+    standardised,
+)
 from tests.oracles import hyperparameters as oracle
 from tests.oracles import intersection
 
@@ -77,16 +89,18 @@ def test_agrees_with_the_exact_solution(rng, solver, transform, weighted, contai
     name, exponent = transform
     weights = rng.random(6) + 0.1 if weighted else None
     model = IntersectionGPRegressor(
-        optimizer=None,
-        noise=0.2,
-        amplitude=0.5,
-        feature_transform=name,
-        exponent=exponent,
-        feature_weights=weights,
-        variance="exact",
-        tol=1e-9,
-        **solver,
-        random_state=0,
+        **of_terms(
+            optimizer=None,
+            noise=0.2,
+            amplitude=0.5,
+            feature_transform=name,
+            exponent=exponent,
+            feature_weights=weights,
+            variance="exact",
+            tol=1e-9,
+            **solver,
+            random_state=0,
+        )
     ).fit(CONTAINERS[container](X), Y)
     kernel = {"name": name, "exponent": exponent, "weights": weights}
     kernel["intercept"] = model.intercept_variance_
@@ -112,8 +126,8 @@ def test_tables_of_generalised_kernels_are_within_their_bound(rng, interpolation
         "exponent": 0.5,
         "feature_weights": rng.random(6) + 0.1,
     }
-    exact = IntersectionGPRegressor(optimizer=None, **options, random_state=0).fit(X, Y)
-    table = clone(exact).set_params(n_bins=5, interpolation=interpolation).fit(X, Y)
+    exact = IntersectionGPRegressor(**of_terms(optimizer=None, **options, random_state=0)).fit(X, Y)
+    table = clone(exact).set_params(n_bins=Bins(5, interpolation)).fit(X, Y)
     X_star = awkward_histograms(rng, 30)
     error = np.abs(table.predict(X_star) - exact.predict(X_star))
     assert (error <= table.quantization_error_bound_ * (1 + 1e-12)).all()
@@ -138,16 +152,18 @@ def test_weights_of_a_power_of_two_are_columns_scaled(rng):
     X, Y = regression(rng)
     weights = 2.0 ** np.arange(-3, 3)
     given = {**PLAIN, "feature_weights": weights}
-    model = IntersectionGPRegressor(**given, random_state=0).fit(X, Y)
-    scaled = IntersectionGPRegressor(**PLAIN, random_state=0).fit(X * weights, Y)
+    model = IntersectionGPRegressor(**of_terms(**given, random_state=0)).fit(X, Y)
+    scaled = IntersectionGPRegressor(**of_terms(**PLAIN, random_state=0)).fit(X * weights, Y)
     np.testing.assert_allclose(model.predict(X), scaled.predict(X * weights), rtol=1e-12)
 
 
 def test_single_precision_is_transformed_in_double(rng):
     X, Y = regression(rng)
     options = {"feature_transform": "exponential", "exponent": 2.0, "optimizer": None, "tol": 1e-8}
-    double = IntersectionGPRegressor(**options, random_state=0).fit(X, Y).predict(X)
-    single = IntersectionGPRegressor(**options, random_state=0).fit(X.astype(np.float32), Y)
+    double = IntersectionGPRegressor(**of_terms(**options, random_state=0)).fit(X, Y).predict(X)
+    single = IntersectionGPRegressor(**of_terms(**options, random_state=0)).fit(
+        X.astype(np.float32), Y
+    )
     # The histograms are exact in single precision up to the division by 4.
     assert_close(single.predict(X.astype(np.float32)), double, 1e-6)
 
@@ -234,7 +250,7 @@ def test_bound_bounds_the_log_det(X, n_outputs, ratio):
     y = np.random.default_rng(0).normal(size=(X.shape[0], n_outputs))
     noise = ratio * max(dense(X).sum(axis=1).max(), 1e-3)
     model = IntersectionGPRegressor(
-        **PLAIN, noise=noise, log_det="bound", solver="cholesky", random_state=0
+        **of_terms(**PLAIN, noise=noise, log_det="bound", solver="cholesky", random_state=0)
     )
     bounded = model.fit(X, y).log_marginal_likelihood()
     exact = oracle.log_likelihood(X, (y - y.mean(axis=0)) / model.y_std_, noise, 1.0)
@@ -288,15 +304,17 @@ def given_model(rng, transform, weighted, **options):
     name, exponent = transform
     options["feature_weights"] = "ard" if weighted else None
     model = IntersectionGPRegressor(
-        noise=0.2,
-        amplitude=0.5,
-        feature_transform=name,
-        exponent=exponent,
-        noise_bounds=(0.01, 1.0),
-        shared_hyperparameters=True,
-        tol=1e-9,
-        **options,
-        random_state=0,
+        **of_terms(
+            noise=0.2,
+            amplitude=0.5,
+            feature_transform=name,
+            exponent=exponent,
+            noise_bounds=(0.01, 1.0),
+            shared_hyperparameters=True,
+            tol=1e-9,
+            **options,
+            random_state=0,
+        )
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -346,7 +364,7 @@ def test_estimated_gradient_is_that_of_the_estimate(rng, transform):
 def test_every_class_counts(rng, model_class):
     X = rng.random((40, 3))
     y = np.resize([0, 1, 2], 40)
-    model = model_class(**PLAIN, random_state=0).fit(X, y)
+    model = model_class(**of_terms(**PLAIN, random_state=0)).fit(X, y)
     Y = intersection.one_vs_all_targets(y)[1] if model_class is MODELS[0] else standardised(y)
     expected = oracle.log_likelihood(X, Y, 0.1, 1.0)
     assert model.log_marginal_likelihood() == pytest.approx(expected, rel=1e-9)
@@ -354,17 +372,17 @@ def test_every_class_counts(rng, model_class):
 
 def test_likelihood_refuses_what_it_cannot_do(rng):
     X, Y = regression(rng)
-    model = IntersectionGPRegressor(**PLAIN, log_det="bound", random_state=0).fit(X, Y)
+    model = IntersectionGPRegressor(**of_terms(**PLAIN, log_det="bound", random_state=0)).fit(X, Y)
     with pytest.raises(ValueError, match=r"no gradient.*lanczos"):
         model.log_marginal_likelihood(eval_gradient=True)
-    with pytest.raises(ValueError, match=r"theta has shape \(1,\), expected \(4,\)"):
+    with pytest.raises(ValueError, match=r"theta has shape \(1,\), expected \(2,\)"):
         model.log_marginal_likelihood([0.0])
 
 
 def test_a_likelihood_whose_system_is_not_solved_says_so(rng):
     X, y = smooth(rng, 80)
     given = {"optimizer": None, "solver": "cg", "preconditioner": None}
-    model = IntersectionGPRegressor(**given, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**given, random_state=0)).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         solved = model.log_marginal_likelihood()
@@ -372,7 +390,7 @@ def test_a_likelihood_whose_system_is_not_solved_says_so(rng):
     assert value == solved
     assert gradient.shape == model.theta_.shape
     assert std > 0.0
-    model.set_params(max_iter=2)
+    model.set_params(solver=Solver("cg", max_iter=2, preconditioner=None))
     with pytest.warns(ConvergenceWarning, match="likelihood is too large") as told:
         assert model.log_marginal_likelihood() > solved
     assert [w.filename for w in told] == [__file__]
@@ -380,7 +398,7 @@ def test_a_likelihood_whose_system_is_not_solved_says_so(rng):
 
 def likelihood_and_system(X, Y, **options):
     """Return the likelihood that a fit would ask, and the system of its hyper-parameters."""
-    model = IntersectionGPRegressor(**{**PLAIN, **options}, random_state=0).fit(X, Y)
+    model = IntersectionGPRegressor(**of_terms(**{**PLAIN, **options}, random_state=0)).fit(X, Y)
     return model._likelihood_of_fit(vars(model)), model._posterior.system
 
 
@@ -459,8 +477,8 @@ def test_outputs_share_the_error_of_the_log_determinant(rng):
 def test_a_bound_of_the_log_determinant_bounds_the_likelihood_without_error(rng):
     X, Y = regression(rng)
     given = {**PLAIN, "random_state": 0}
-    exact = IntersectionGPRegressor(**given).fit(X, Y).log_marginal_likelihood()
-    model = IntersectionGPRegressor(**given, log_det="bound").fit(X, Y)
+    exact = IntersectionGPRegressor(**of_terms(**given)).fit(X, Y).log_marginal_likelihood()
+    model = IntersectionGPRegressor(**of_terms(**given, log_det="bound")).fit(X, Y)
     value, std = model.log_marginal_likelihood(return_std=True)
     assert value < exact - 0.1
     assert std == 0.0
@@ -489,7 +507,11 @@ def test_a_ratio_out_of_range_has_no_likelihood(rng, solver):
 def test_gradient_of_outputs_with_scales_of_their_own(rng, solver):
     X, Y = regression(rng)
     model = IntersectionGPRegressor(
-        feature_weights="ard", shared_hyperparameters=False, solver=solver, tol=1e-8, random_state=0
+        Intersection(feature_weights="ard"),
+        solver=solver,
+        tol=1e-8,
+        random_state=0,
+        optimizer=LikelihoodSearch(shared=False),
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -504,7 +526,7 @@ def test_gradient_of_outputs_with_scales_of_their_own(rng, solver):
 def test_a_constant_target_beside_another_one_counts(rng):
     X, Y = regression(rng)
     Y[:, 1] = 3.0
-    model = IntersectionGPRegressor(**PLAIN, solver="cg", random_state=0).fit(X, Y)
+    model = IntersectionGPRegressor(**of_terms(**PLAIN, solver="cg", random_state=0)).fit(X, Y)
     exact = oracle.log_likelihood(X, Y - Y.mean(axis=0), 0.1, 1.0)
     value, std = model.log_marginal_likelihood(return_std=True)
     assert abs(value - exact) < 5 * std
@@ -548,7 +570,7 @@ def test_learned_scales_are_the_most_likely(rng, way):
         "feature_weights": None,
         "intercept_variance": 0.0,
     }
-    model = IntersectionGPRegressor(**parameters, **way, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**parameters, **way, random_state=0)).fit(X, y)
     K = oracle.generalized_kernel(X)
     centred = standardised(y)
 
@@ -572,8 +594,10 @@ def test_learned_exponent_is_the_one_that_made_the_data(rng, way, name, exponent
     K = 4 * oracle.generalized_kernel(X, name=name, exponent=exponent) + 0.01 * np.eye(300)
     y = np.linalg.cholesky(K) @ rng.normal(size=300)
     parameters = {"feature_weights": None, "intercept_variance": 0.0, **way}
-    plain = IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
-    model = IntersectionGPRegressor(feature_transform=name, **parameters, random_state=0).fit(X, y)
+    plain = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
+    model = IntersectionGPRegressor(
+        **of_terms(feature_transform=name, **parameters, random_state=0)
+    ).fit(X, y)
     assert 0.7 < model.exponent_ / exponent < 1.4
     gain = model.log_marginal_likelihood() - plain.log_marginal_likelihood()
     assert gain > 5.0
@@ -588,7 +612,7 @@ def test_learned_exponent_is_the_one_that_made_the_data(rng, way, name, exponent
 def test_an_exponent_that_ends_at_its_bound_is_reported(rng):
     X = rng.random((200, 3)) ** 4
     y = (X**0.25).sum(axis=1)
-    model = IntersectionGPRegressor(feature_transform="exponential", exponent=0.9, random_state=0)
+    model = IntersectionGPRegressor(Intersection("exponential", exponent=0.9), random_state=0)
     with pytest.warns(ConvergenceWarning, match=r"exponent at its lower bound 5\.0e-02"):
         model.fit(X, y)
     assert model.exponent_ == pytest.approx(0.05)
@@ -599,12 +623,12 @@ def test_nelder_mead_learns_too(rng, log_det):
     X, y = smooth(rng, 100)
     options = {"feature_transform": "power", "noise": 1.0}
     model = IntersectionGPRegressor(
-        optimizer="nelder-mead", log_det=log_det, **options, random_state=0
+        **of_terms(optimizer="nelder-mead", log_det=log_det, **options, random_state=0)
     ).fit(X, y)
     history = model.optimization_history_["log_marginal_likelihood"]
     assert model.log_marginal_likelihood() == pytest.approx(history.max(), rel=1e-6)
     assert history.max() > history[0]
-    given = clone(model).set_params(**PLAIN).fit(X, y)
+    given = clone(model).set_params(**of_terms(**PLAIN)).fit(X, y)
     assert model.log_marginal_likelihood() > given.log_marginal_likelihood()
     if log_det == "lanczos":
         other = clone(model).set_params(optimizer="l-bfgs-b").fit(X, y)
@@ -627,7 +651,9 @@ def test_relevance_of_two_features_in_eight():
             return X, y
 
         train, test = sample(150), sample(500)
-        model = IntersectionGPClassifier(feature_weights="ard", random_state=0).fit(*train)
+        model = IntersectionGPClassifier(Intersection(feature_weights="ard"), random_state=0).fit(
+            *train
+        )
         weights = model.feature_weights_
         assert set(np.argsort(-weights)[:2]) == {0, 1}
         shares.append(weights[:2].sum() / weights.sum())
@@ -644,10 +670,10 @@ def test_relevance_of_few_features_in_many():
     X, X_star = rng.random((n, d)), rng.random((500, d))
     y, y_star = (3 * np.abs(M[:, :k] - 0.2) @ signs for M in (X, X_star))
     y = y + 0.2 * rng.normal(size=n)
-    plain = IntersectionGPRegressor(amplitude=1 / d, random_state=0).fit(X, y)
-    model = IntersectionGPRegressor(amplitude=1 / d, feature_weights="ard", random_state=0).fit(
-        X, y
-    )
+    plain = IntersectionGPRegressor(Constant(1 / d) * Intersection(), random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(
+        Constant(1 / d) * Intersection(feature_weights="ard"), random_state=0
+    ).fit(X, y)
     assert set(np.argsort(-model.feature_weights_)[:k]) == set(range(k))
     assert model.score(X_star, y_star) > plain.score(X_star, y_star) + 0.2
     assert model.feature_weights_[k:].mean() < 0.1 * model.feature_weights_[:k].mean()
@@ -665,7 +691,9 @@ def test_learning_is_the_same_for_any_number_of_threads(rng, model_class, solver
     }
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        models = [model_class(n_jobs=n, **options, random_state=0).fit(X, y) for n in (1, 2)]
+        models = [
+            model_class(**of_terms(n_jobs=n, **options, random_state=0)).fit(X, y) for n in (1, 2)
+        ]
         models.append(clone(models[0]).fit(sparse.csr_array(X), y))
     for model in models[1:2]:
         np.testing.assert_array_equal(model.theta_, models[0].theta_)
@@ -685,7 +713,7 @@ def test_random_state_decides_the_estimate(rng):
 def test_history_is_kept(rng):
     X, y = smooth(rng)
     model = IntersectionGPRegressor(
-        feature_transform="power", feature_weights="ard", noise=1.0, random_state=0
+        Intersection("power", feature_weights="ard"), noise=1.0, random_state=0
     ).fit(X, y)
     history = model.optimization_history_
     assert list(history) == [
@@ -701,7 +729,7 @@ def test_history_is_kept(rng):
     assert history["noise"][best] == model.noise_
     np.testing.assert_array_equal(history["feature_weights"][best], model.feature_weights_)
     assert pickle.loads(pickle.dumps(model)).optimization_history_["noise"][best] == model.noise_
-    model.set_params(**PLAIN).fit(X, y)
+    model.set_params(**of_terms(**PLAIN)).fit(X, y)
     assert not hasattr(model, "optimization_history_")
 
 
@@ -710,14 +738,14 @@ def test_fixed_hyper_parameters_stay(rng):
     model = IntersectionGPRegressor(noise=0.3, noise_bounds="fixed", random_state=0).fit(X, y)
     assert model.noise_ == 0.3
     assert model.amplitude_ != 1.0
-    model = IntersectionGPRegressor(amplitude=0.3, amplitude_bounds="fixed", random_state=0).fit(
+    model = IntersectionGPRegressor(Constant(0.3, "fixed") * Intersection(), random_state=0).fit(
         X, y
     )
     assert model.amplitude_ == 0.3
     assert model.noise_ != 0.1
     bounds = {f"{name}_bounds": "fixed" for name in ("noise", "amplitude", "exponent")}
     model = IntersectionGPRegressor(
-        feature_transform="power", exponent=0.5, **bounds, random_state=0
+        **of_terms(feature_transform="power", exponent=0.5, **bounds, random_state=0)
     ).fit(X, y)
     assert (model.noise_, model.amplitude_, model.exponent_) == (0.1, 1.0, 0.5)
     assert not hasattr(model, "optimization_history_")
@@ -737,7 +765,9 @@ def test_some_hyper_parameters_are_learned_while_the_others_stay(rng):
 def test_restarts_never_do_worse(rng):
     X, y = smooth(rng, 80)
     values = [
-        IntersectionGPRegressor(feature_transform="power", n_restarts_optimizer=n, random_state=0)
+        IntersectionGPRegressor(
+            Intersection("power"), random_state=0, optimizer=LikelihoodSearch(n_restarts=n)
+        )
         .fit(X, y)
         .log_marginal_likelihood()
         for n in (0, 3)
@@ -761,7 +791,7 @@ def test_a_search_that_runs_out_of_steps_says_so(rng, monkeypatch, optimizer):
     monkeypatch.setattr(_optimizer, "_MAX_ITER", 1)
     X, y = smooth(rng)
     model = IntersectionGPRegressor(
-        feature_transform="power", exponent=5.0, optimizer=optimizer, random_state=0
+        Intersection("power", exponent=5.0), optimizer=optimizer, random_state=0
     )
     with pytest.warns(ConvergenceWarning, match="stopped early.*best hyper-param.*kept") as caught:
         model.fit(X, y)
@@ -781,7 +811,9 @@ def test_a_search_that_does_not_improve_says_so(rng, monkeypatch):
     X, y = smooth(rng)
     scales = {"noise_bounds": "fixed", "amplitude_bounds": "fixed"}
     model = IntersectionGPRegressor(
-        feature_transform="power", exponent=5.0, intercept_variance=0, **scales, random_state=0
+        **of_terms(
+            feature_transform="power", exponent=5.0, intercept_variance=0, **scales, random_state=0
+        )
     )
     with pytest.warns(ConvergenceWarning, match="stopped early.*best hyper-param.*kept"):
         model.fit(X, y)
@@ -792,13 +824,20 @@ def test_a_start_that_cannot_be_solved_is_passed_over(rng):
     """With rows that repeat, a noise that vanishes beside the kernel leaves a singular matrix."""
     X, y = smooth(rng, 30)
     X, y = np.vstack([X, X]), np.hstack([y, y])
+    search = LikelihoodSearch("nelder-mead", log_det="bound")
     model = IntersectionGPRegressor(
-        optimizer="nelder-mead", log_det="bound", amplitude_bounds="fixed", solver="cholesky",
+        Constant(1.0, "fixed") * Intersection(),
         noise_bounds=(1e-30, 1e3),
+        optimizer=search,
+        solver="cholesky",
         random_state=0,
-    )  # fmt: skip
+    )
     alone = model.fit(X, y).log_marginal_likelihood()
-    restarted = model.set_params(n_restarts_optimizer=6).fit(X, y).log_marginal_likelihood()
+    restarted = (
+        model.set_params(optimizer=replace(search, n_restarts=6))
+        .fit(X, y)
+        .log_marginal_likelihood()
+    )
     assert restarted >= alone - 1e-9 * abs(alone)
 
 
@@ -807,7 +846,7 @@ def test_restarts_search_from_further_starts(rng):
     model = IntersectionGPRegressor(random_state=0)
     found = []
     for n in (0, 3):
-        model.set_params(n_restarts_optimizer=n).fit(X, y)
+        model.set_params(optimizer=LikelihoodSearch(n_restarts=n)).fit(X, y)
         history = model.optimization_history_["log_marginal_likelihood"]
         found.append((len(history), model.log_marginal_likelihood()))
     assert found[1][0] > 1.5 * found[0][0]
@@ -839,10 +878,10 @@ def test_constant_targets_keep_what_was_given(rng):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"feature_transform": "log"}, "feature_transform"),
+        ({"feature_transform": "log"}, "transform"),
         ({"feature_transform": "power", "exponent": 0.0}, "exponent"),
         ({"feature_transform": "power", "exponent": -1.0}, "exponent"),
-        ({"exponent": 2.0}, "no effect with feature_transform='identity'"),
+        ({"exponent": 2.0}, "no effect with transform='identity'"),
         ({"feature_weights": "ARD"}, "feature_weights"),
         ({"feature_weights": "ard", "optimizer": None}, "give an optimizer"),
         ({"feature_weights": "ard", "feature_weights_bounds": "fixed"}, "feature_weights_bounds"),
@@ -857,7 +896,7 @@ def test_constant_targets_keep_what_was_given(rng):
         ({"noise_bounds": (0.0, 1.0)}, "noise_bounds"),
         ({"amplitude_bounds": "free"}, "amplitude_bounds"),
         ({"noise_bounds": (1.0, 2.0)}, r"noise = 0\.1 is outside noise_bounds"),
-        ({"n_restarts_optimizer": -1}, "n_restarts_optimizer"),
+        ({"n_restarts_optimizer": -1}, "n_restarts"),
         ({"random_state": "seed"}, "random_state"),
         (
             {"feature_transform": "power", "exponent": 9.0, "X": 1e60},
@@ -872,7 +911,7 @@ def test_parameters_are_checked_and_the_model_stays(rng, model_class, parameters
     state = {name: value for name, value in vars(model).items() if name.endswith("_")}
     parameters = dict(parameters)
     scale = parameters.pop("X", 1.0)
-    model.set_params(**parameters)
+    model.set_params(**of_terms(**parameters))
     with pytest.raises(ValueError, match=message):
         model.fit(scale * X, y)
     assert {name: value for name, value in vars(model).items() if name.endswith("_")} == state
@@ -884,10 +923,10 @@ def test_parameters_are_checked_and_the_model_stays(rng, model_class, parameters
 def test_changed_parameters_wait_for_the_next_fit(rng, model_class):
     X, y = rng.random((40, 3)), np.arange(40) % 2
     model = model_class(
-        feature_transform="power", feature_weights=[1.0, 2.0, 0.5], random_state=0
+        **of_terms(feature_transform="power", feature_weights=[1.0, 2.0, 0.5], random_state=0)
     ).fit(X, y)
     expected = model.latent_mean_and_variance(X)
-    model.set_params(feature_transform="identity", feature_weights=None)
+    model.set_params(kernel=Intersection(feature_weights=None))
     for fitted in (model, pickle.loads(pickle.dumps(model))):
         for actual, value in zip(fitted.latent_mean_and_variance(X), expected, strict=True):
             np.testing.assert_array_equal(actual, value)
@@ -899,9 +938,7 @@ def test_progress_is_shown_on_request(rng, capsys, monkeypatch, with_tqdm):
         monkeypatch.setattr(_progress, "tqdm", None)
     X, y = smooth(rng, 50)
     for verbose in (0, 1):
-        IntersectionGPRegressor(verbose=verbose, feature_transform="power", random_state=0).fit(
-            X, y
-        )
+        IntersectionGPRegressor(Intersection("power"), verbose=verbose, random_state=0).fit(X, y)
         _, err = capsys.readouterr()
         assert ("hyper-parameters" in err) == bool(verbose)
         assert (("it/s]" if with_tqdm else ", best -") in err) == bool(verbose)
@@ -917,10 +954,8 @@ def test_shape_functions_add_up_to_the_mean(rng, transform, container):
     name, exponent = transform
     weights = rng.random(6) + 0.1
     model = IntersectionGPRegressor(
+        Intersection(name, exponent=exponent, feature_weights=weights),
         optimizer=None,
-        feature_transform=name,
-        exponent=exponent,
-        feature_weights=weights,
         random_state=0,
     ).fit(CONTAINERS[container](X), Y)
     functions = model.shape_functions(return_std=True)

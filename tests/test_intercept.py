@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from tests.helpers import assert_close
+from histrs.gaussian_process.kernels import Intersection
+from tests.helpers import assert_close, of_terms
 
 pytestmark = pytest.mark.simd_paths
 
@@ -41,10 +42,10 @@ def with_column(X):
 def pair(X, y, model_class=IntersectionGPRegressor, sample_weight=None, **given):
     """Return a model with an intercept, and one with the column in its place."""
     given = {**GIVEN, **given}
-    model = model_class(intercept_variance=C, **given, random_state=0).fit(
+    model = model_class(**of_terms(intercept_variance=C, **given, random_state=0)).fit(
         X, y, sample_weight=sample_weight
     )
-    other = model_class(intercept_variance=0.0, **given, random_state=0)
+    other = model_class(**of_terms(intercept_variance=0.0, **given, random_state=0))
     return model, other.fit(with_column(X), y, sample_weight=sample_weight)
 
 
@@ -70,8 +71,10 @@ def test_predictions_and_their_uncertainty(rng, solver, container, weighted):
 
 def test_a_constant_of_variance_one(rng):
     X, y = data(rng, 30)
-    model = IntersectionGPRegressor(intercept_variance=1.0, **GIVEN, random_state=0).fit(X, y)
-    other = IntersectionGPRegressor(intercept_variance=0.0, **GIVEN, random_state=0)
+    model = IntersectionGPRegressor(
+        **of_terms(intercept_variance=1.0, **GIVEN, random_state=0)
+    ).fit(X, y)
+    other = IntersectionGPRegressor(**of_terms(intercept_variance=0.0, **GIVEN, random_state=0))
     T = np.hstack([X, np.ones((30, 1))])
     assert_close(model.predict(X), other.fit(T, y).predict(T), 1e-6)
 
@@ -141,7 +144,9 @@ def test_likelihood(rng, log_det, solver):
 def test_slope_of_the_exponent(rng, transform):
     X, y = data(rng)
     model = IntersectionGPRegressor(
-        feature_transform=transform, exponent=0.7, intercept_variance=C, **GIVEN, random_state=0
+        **of_terms(
+            feature_transform=transform, exponent=0.7, intercept_variance=C, **GIVEN, random_state=0
+        )
     ).fit(X, y)
     value, slope = model.log_marginal_likelihood(eval_gradient=True)
     step = 1e-5
@@ -172,7 +177,8 @@ def test_rows_that_come_and_go(rng, solver):
     anew, _ = pair(X[kept], y[kept], solver=solver, tol=1e-9)
     # The unit of the targets is that of the first fit.
     ratio = model.y_std_ / anew.y_std_
-    anew.set_params(noise=GIVEN["noise"] * ratio[0] ** 2, amplitude=0.8 * ratio[0] ** 2)
+    given = {"noise": GIVEN["noise"] * ratio[0] ** 2, "amplitude": 0.8 * ratio[0] ** 2}
+    anew.set_params(**of_terms(**{**GIVEN, **given}, intercept_variance=C))
     assert_close(model.predict(T), anew.fit(X[kept], y[kept]).predict(T), 1e-6)
 
 
@@ -211,7 +217,9 @@ def test_dask_arrays(rng):
         for solver in ("cholesky", "cg"):
             model, _ = pair(X, y, solver=solver, tol=1e-9)
             lazy = IntersectionGPRegressor(
-                intercept_variance=C, **{**GIVEN, "solver": solver, "tol": 1e-9}, random_state=0
+                **of_terms(
+                    intercept_variance=C, **{**GIVEN, "solver": solver, "tol": 1e-9}, random_state=0
+                )
             ).fit(array.from_array(X, chunks=(30, 2)), y)
             for a, b in zip(
                 model.predict(T, return_std=True), lazy.predict(T, return_std=True), strict=True
@@ -270,10 +278,10 @@ def test_default_is_of_the_kernels_size(rng):
 def test_repeated_rows_are_as_rows_of_weight(rng):
     X, y = data(rng, 40)
     repeats = rng.integers(1, 4, 40)
-    weighted = IntersectionGPRegressor(feature_weights=None, random_state=0).fit(
+    weighted = IntersectionGPRegressor(Intersection(feature_weights=None), random_state=0).fit(
         X, y, repeats.astype(float)
     )
-    repeated = IntersectionGPRegressor(feature_weights=None, random_state=0)
+    repeated = IntersectionGPRegressor(Intersection(feature_weights=None), random_state=0)
     repeated.fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
     assert_close(weighted.intercept_variance_, repeated.intercept_variance_, 1e-12)
 
@@ -283,7 +291,9 @@ def test_a_row_of_zeros_is_predicted_as_its_neighbours_say(rng):
     y = 10.0 + 5.0 * np.exp(-8.0 * X[:, 0]) + 0.01 * rng.standard_normal(400)
     near = abs(IntersectionGPRegressor(random_state=0).fit(X, y).predict([[0.0, 0.0]])[0] - 15.0)
     far = abs(
-        IntersectionGPRegressor(intercept_variance=0, random_state=0).fit(X, y).predict([[0, 0]])[0]
+        IntersectionGPRegressor(Intersection(intercept_variance=0), random_state=0)
+        .fit(X, y)
+        .predict([[0, 0]])[0]
         - 15.0
     )
     assert near < 0.1 < 1.0 < far
@@ -298,9 +308,16 @@ def test_rows_of_zeros_alone(rng):
 def test_smooth_functions_and_coordinate_descent_go_without(rng):
     X, y = data(rng)
     for other in ({"smoothness": "cubic"}, {"solver": "coordinate-descent"}):
-        assert IntersectionGPRegressor(**other, random_state=0).fit(X, y).intercept_variance_ == 0.0
-        with pytest.raises(ValueError, match="intercept_variance"):
-            IntersectionGPRegressor(intercept_variance=1.0, **other, random_state=0).fit(X, y)
+        assert (
+            IntersectionGPRegressor(**of_terms(**other, random_state=0))
+            .fit(X, y)
+            .intercept_variance_
+            == 0.0
+        )
+    with pytest.raises(ValueError, match="intercept_variance"):
+        IntersectionGPRegressor(
+            Intersection(intercept_variance=1.0), solver="coordinate-descent", random_state=0
+        ).fit(X, y)
 
 
 def test_classes_have_a_bias_of_their_own(rng):
@@ -308,7 +325,7 @@ def test_classes_have_a_bias_of_their_own(rng):
     labels = y > np.median(y)
     model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, labels)
     assert model.intercept_variance_ == 0.0
-    asked = IntersectionGPClassifier(intercept_variance=1.0, random_state=0)
+    asked = IntersectionGPClassifier(Intersection(intercept_variance=1.0), random_state=0)
     assert asked.fit(X, labels).likelihood_ == "gaussian"
     with pytest.raises(ValueError, match="intercept_variance"):
         asked.set_params(likelihood="bernoulli").fit(X, labels)
@@ -317,4 +334,6 @@ def test_classes_have_a_bias_of_their_own(rng):
 @each("variance", [-1.0, np.nan, np.inf, "large"])
 def test_it_is_no_negative_or_infinite_number(rng, variance):
     with pytest.raises(ValueError, match="intercept_variance"):
-        IntersectionGPRegressor(intercept_variance=variance, random_state=0).fit(*data(rng))
+        IntersectionGPRegressor(Intersection(intercept_variance=variance), random_state=0).fit(
+            *data(rng)
+        )

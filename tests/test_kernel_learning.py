@@ -14,8 +14,11 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._interactions.kernel import PairKernel
 from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process.kernels import Interactions, Intersection
+from tests.helpers import of_terms
 
 each = pytest.mark.parametrize
+PAIRED = {"interactions": [(0, 1)]}
 PAIRS = GeneralizedKernel(pairs=PairKernel.of(np.eye(4), [(0, 1)], 3))
 SMOOTH = {"smoothness": "cubic"}, GeneralizedKernel(smoothness="cubic")
 BOTH = {"smoothness": "both"}, GeneralizedKernel(smoothness="both", rough_weight=0.5)
@@ -37,25 +40,27 @@ def start_of(kernel):
         ({"feature_transform": "power"}, GeneralizedKernel("power"), ["exponent"]),
         ({"feature_weights": "ard"}, GeneralizedKernel(), ["feature_weights"]),
         ({"feature_weights": "scale"}, GeneralizedKernel(), []),
-        ({}, PAIRS, ["interaction_weight"]),
+        (PAIRED, PAIRS, ["interaction_weight"]),
         (*SMOOTH, ["slope_weight"]),
         (*BOTH, ["slope_weight", "rough_weight"]),
     ],
 )
 def test_parameters_that_the_kernel_has_are_searched(parameters, kernel, more):
-    model = IntersectionGPRegressor(**parameters)
+    model = IntersectionGPRegressor(**of_terms(**parameters))
     model.n_features_in_ = 4
     free = ["noise", "amplitude", *more]
     assert set(model._search_space(start_of(kernel)).names) == set(free)
     for name in free:
         if name != "feature_weights":
-            model.set_params(**{f"{name}_bounds": "fixed"})
-            assert set(model._search_space(start_of(kernel)).names) == set(free) - {name}
-            model.set_params(**{f"{name}_bounds": (1e-3, 1e3)})
+            fixed = IntersectionGPRegressor(**of_terms(**parameters, **{f"{name}_bounds": "fixed"}))
+            fixed.n_features_in_ = 4
+            assert set(fixed._search_space(start_of(kernel)).names) == set(free) - {name}
 
 
 def test_weights_of_features_start_within_their_bounds():
-    model = IntersectionGPRegressor(feature_weights="ard", feature_weights_bounds=(0.5, 4.0))
+    model = IntersectionGPRegressor(
+        Intersection(feature_weights="ard", feature_weights_bounds=(0.5, 4.0))
+    )
     model.n_features_in_ = 4
     kernel = GeneralizedKernel(weights=np.array([0.1, 1.0, 3.0, 9.0]))
     space = model._search_space(start_of(kernel))
@@ -66,7 +71,7 @@ def test_weights_of_features_start_within_their_bounds():
 
 @each("parameters", [{"feature_weights_bounds": "fixed"}, {"optimizer": None}])
 def test_relevance_is_learned_or_not_asked_for(rng, parameters):
-    model = IntersectionGPRegressor(feature_weights="ard", **parameters)
+    model = IntersectionGPRegressor(**of_terms(feature_weights="ard", **parameters))
     with pytest.raises(ValueError, match="feature_weights='ard' learns them"):
         model.fit(rng.random((20, 3)), rng.random(20))
 
@@ -82,7 +87,8 @@ def test_relevance_is_learned_or_not_asked_for(rng, parameters):
     ],
 )
 def test_smooth_kernels_have_the_weights_that_were_given(parameters, expected):
-    kernel = IntersectionGPRegressor(**parameters)._smooth_kernel(GeneralizedKernel())
+    asked = of_terms(**parameters)["kernel"]
+    kernel = _kernel_learning._smooth_kernel(GeneralizedKernel(), asked)
     assert kernel.smoothness == parameters["smoothness"]
     assert (kernel.slope_weight, kernel.rough_weight) == expected
 
@@ -98,36 +104,13 @@ def test_smooth_kernels_have_the_weights_that_were_given(parameters, expected):
     ],
 )
 def test_an_intercept_is_vague_unless_it_was_given_or_cannot_be(rng, parameters, kernel, expected):
-    model = IntersectionGPRegressor(**parameters)
+    model = IntersectionGPRegressor(**of_terms(**parameters))
     model.sample_weight_fit_ = None
     system = model._make_system(rng.random((9, 4)), kernel, Scales(1.0, 1.0), None)
     if expected is None:
         expected = system.vague_intercept
         assert expected > 0.0
     assert model._variance_of_intercept(system) == expected
-
-
-@each("n_outputs", [1, 2])
-def test_a_warm_start_is_of_as_many_rows_and_outputs(rng, n_outputs):
-    X, Y = rng.random((20, 3)), rng.random((20, n_outputs))
-    model = IntersectionGPRegressor(optimizer=None, warm_start=True)
-    assert model._warm_start_weights((20, n_outputs)) is None
-    model.fit(X, Y)
-    np.testing.assert_array_equal(model._warm_start_weights((20, n_outputs)), model._weights())
-    assert model._warm_start_weights((19, n_outputs)) is None
-    assert model._warm_start_weights((20, n_outputs + 1)) is None
-    model.set_params(warm_start=False)
-    assert model._warm_start_weights((20, n_outputs)) is None
-
-
-def test_iterations_begin_where_the_last_fit_ended(rng):
-    X, y = rng.random((60, 3)), rng.random(60)
-    parameters = {"optimizer": None, "feature_weights": None, "solver": "cg", "tol": 1e-6}
-    model = IntersectionGPRegressor(warm_start=True, **parameters, random_state=0).fit(X, y)
-    assert model.n_iter_.max() > 1
-    weights = model.dual_coef_
-    assert model.fit(X, y).n_iter_.max() == 0
-    np.testing.assert_array_equal(model.dual_coef_, weights)
 
 
 # ---- units of columns ----------------------------------------------------------------------------
@@ -166,7 +149,7 @@ def test_spreads_are_of_enough_rows_that_are_not_weighted(
 ):
     seen = []
     monkeypatch.setattr(IntersectionGPRegressor, "_warn_of_units", lambda _, s: seen.append(len(s)))
-    model = IntersectionGPRegressor(optimizer=None, feature_weights=feature_weights)
+    model = IntersectionGPRegressor(Intersection(feature_weights=feature_weights), optimizer=None)
     model.fit(rng.random((n_rows, 2)), rng.random(n_rows))
     assert seen == ([2] if looks else [])
 
@@ -192,7 +175,9 @@ def test_weights_are_chosen_where_they_are_asked_for(monkeypatch, rng, feature_w
 
     monkeypatch.setattr(_kernel_learning, "likelier_weights", likelier)
     monkeypatch.setattr(_kernel_learning, "relevant_weights", relevant)
-    model = IntersectionGPClassifier(feature_weights=feature_weights, random_state=0, **fixed)
+    model = IntersectionGPClassifier(
+        **of_terms(feature_weights=feature_weights, random_state=0, **fixed)
+    )
     model._without_seed()
     X = rng.random((20, 2))
     start = start_of(GeneralizedKernel())
@@ -205,7 +190,7 @@ def test_weights_are_chosen_where_they_are_asked_for(monkeypatch, rng, feature_w
     assert steps == expected
     if not expected:
         assert found is start
-    model.set_params(intercept_variance=0.5)
+    model.set_params(**of_terms(feature_weights=feature_weights, intercept_variance=0.5, **fixed))
     if feature_weights == "relevance":
         monkeypatch.setattr(
             _kernel_learning,
@@ -218,7 +203,7 @@ def test_weights_are_chosen_where_they_are_asked_for(monkeypatch, rng, feature_w
 
 def test_weights_that_are_an_array_are_taken_as_they_are(rng):
     X, weights = rng.random((20, 2)), np.array([1.0, 2.0])
-    model = IntersectionGPRegressor(feature_weights=weights).fit(X, rng.random(20))
+    model = IntersectionGPRegressor(Intersection(feature_weights=weights)).fit(X, rng.random(20))
     np.testing.assert_array_equal(model.feature_weights_, weights)
 
 
@@ -255,12 +240,13 @@ def test_weights_of_smooth_functions_are_told_by_some_of_many_rows(
     monkeypatch.setattr(
         _kernel_learning.smooth_choice, "some_rows", lambda _, n: np.arange(0, n, 3)
     )
-    model = IntersectionGPRegressor(smoothness=smoothness, solver=solver, random_state=0)
+    model = IntersectionGPRegressor(
+        **of_terms(smoothness=smoothness, solver=solver), random_state=0
+    )
     model.fit(rng.random((60, 3)), rng.normal(size=60))
     assert learned == expected
     if len(expected) > 1:
-        given = [model.noise, model.amplitude, model.slope_weight, model.rough_weight]
-        np.testing.assert_allclose(model.theta_, np.log(given))
+        np.testing.assert_allclose(model.theta_, np.log([model.noise, 1.0, 1.0, 1.0]))
 
 
 @each(
@@ -278,7 +264,9 @@ def test_pairs_are_weighed_by_rows_that_did_not_choose_them(
     of_pairs = type("OfPairs", (), {"shape": (n_rows, 1)})
     monkeypatch.setattr(_kernel_learning, "likelihood_of_pairs", lambda *_: of_pairs())
     X = rng.random((60, 3))
-    model = IntersectionGPRegressor(**parameters, interaction_weight=0.7, random_state=0)
+    model = IntersectionGPRegressor(
+        **of_terms(**parameters, interaction_weight=0.7, random_state=0)
+    )
     model.fit(X, X[:, 0] * X[:, 1] + 0.01 * rng.normal(size=60))
     additive, *others = learned
     assert additive == (60, None)
@@ -290,20 +278,19 @@ def test_pairs_are_weighed_by_rows_that_did_not_choose_them(
     turn = [(n_rows, ["interaction_weight"]), (60, ["noise", "amplitude"])]
     assert others == turn * (len(others) // 2)
     assert len(others) >= 2
-    given = [model.noise, model.amplitude, model.interaction_weight]
-    np.testing.assert_allclose(model.theta_, np.log(given))
+    np.testing.assert_allclose(model.theta_, np.log([model.noise, 1.0, 0.7]))
 
 
 def test_what_cannot_be_solved_is_refused_before_anything_is_learned(learned):
     with pytest.raises(ValueError, match="entries of row 0 of X sum to"):
-        IntersectionGPRegressor(feature_weights=None).fit(np.full((3, 4), 1e300), [1.0, 2.0, 3.0])
+        IntersectionGPRegressor(Intersection(feature_weights=None)).fit(
+            np.full((3, 4), 1e300), [1.0, 2.0, 3.0]
+        )
     assert learned == []
 
 
-@each("n_interactions", [0, 1])
-def test_no_pairs_leave_the_kernel_as_it_is(rng, learned, n_interactions):
-    # A single column has no pair.
-    model = IntersectionGPRegressor(n_interactions=n_interactions, random_state=0)
+def test_no_pairs_leave_the_kernel_as_it_is(rng, learned):
+    model = IntersectionGPRegressor(Intersection() + Interactions(0), random_state=0)
     model.fit(rng.random((30, 1)), rng.normal(size=30))
     assert learned == [(30, None)]
     assert model._posterior.system.kernel.pairs is None

@@ -7,12 +7,17 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from histrs.gaussian_process import IntersectionGPRegressor, _kernel_systems
+from histrs.gaussian_process import (
+    IntersectionGPRegressor,
+    Solver,
+    _kernel_systems,
+)
 from histrs.gaussian_process._distributed.system import DistributedSystem
 from histrs.gaussian_process._hyperparameters import Scales
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._system import KernelSystem
+from tests.helpers import of_terms
 from tests.oracles.intersection import intersection_kernel
 
 each = pytest.mark.parametrize
@@ -36,7 +41,9 @@ def rows(rng):
 def draft_of(X, rng, **parameters):
     """Return a model of four targets whose units are others than 1, and its system."""
     Y = rng.normal(size=(N, 4)) * [0.1, 5.0, 1.0, 20.0]
-    model = IntersectionGPRegressor(shared_hyperparameters=True, **{**FIXED, **parameters})
+    model = IntersectionGPRegressor(
+        **of_terms(shared_hyperparameters=True, **{**FIXED, **parameters})
+    )
     (system,) = model.fit(X, Y)._state()["_posterior"].systems
     return copied(model), system
 
@@ -114,8 +121,8 @@ def test_the_target_that_is_farthest_from_its_solution_is_named(X, rng):
     assert str(told[0].message) == (
         f"IntersectionGPRegressor stopped after {model.n_iter_.max()} iterations with a residual "
         f"of {model.residual_[1]:.2e} in output 1, above the tolerance "
-        f"{TOL * size[1] * units[1]:.2e}: predictions may be far off. Raise max_iter, tol or "
-        "noise, or scale the features down."
+        f"{TOL * size[1] * units[1]:.2e}: predictions may be far off. Raise max_iter of a "
+        "Solver, tol or noise, or scale the features down."
     )
 
 
@@ -160,7 +167,9 @@ def test_progress_is_of_all_targets():
     ],
 )
 def test_attributes_tell_the_kernel(X, rng, parameters, expected):
-    model = IntersectionGPRegressor(**{**FIXED, **parameters}).fit(X, rng.normal(size=N))
+    model = IntersectionGPRegressor(**of_terms(**{**FIXED, **parameters})).fit(
+        X, rng.normal(size=N)
+    )
     attributes = {
         "feature_weights_": np.ones(4),
         "interactions_": np.empty((0, 2)),
@@ -204,9 +213,9 @@ def test_attributes_tell_the_kernel(X, rng, parameters, expected):
 
 def test_further_rows_are_solved_as_is_set_by_then(X, rng):
     Y = rng.normal(size=(N, 2))
-    model = IntersectionGPRegressor(**{**FIXED, "solver": "cholesky"})
-    model.set_params(noise=[0.1, 0.5], shared_hyperparameters=False).fit(X[:40], Y[:40])
-    model.set_params(solver="cg", max_iter=777, preconditioner=None)
+    model = IntersectionGPRegressor(**of_terms(**{**FIXED, "solver": "cholesky"}))
+    model.set_params(noise=[0.1, 0.5]).fit(X[:40], Y[:40])
+    model.set_params(solver=Solver("cg", max_iter=777, preconditioner=None))
     model.partial_fit(X[40:], Y[40:])
     for system, noise in zip(model._posterior.systems, (0.1, 0.5), strict=True):
         assert (system.solver, system.max_iter) == ("cg", 777)
@@ -215,7 +224,7 @@ def test_further_rows_are_solved_as_is_set_by_then(X, rng):
     np.testing.assert_array_equal(model.noise_, [0.1, 0.5])
 
 
-@each("changed", [{}, {"max_iter": 777}])
+@each("changed", [{}, {"solver": Solver("cholesky", max_iter=777)}])
 def test_further_rows_go_with_the_factor_unless_the_solver_was_set(monkeypatch, X, rng, changed):
     insert, kept = _kernel_systems.insert_rows, []
 
@@ -225,17 +234,19 @@ def test_further_rows_go_with_the_factor_unless_the_solver_was_set(monkeypatch, 
 
     monkeypatch.setattr(_kernel_systems, "insert_rows", spy)
     y = rng.normal(size=N)
-    model = IntersectionGPRegressor(**{**FIXED, "solver": "cholesky"}).fit(X[:40], y[:40])
+    model = IntersectionGPRegressor(**of_terms(**{**FIXED, "solver": "cholesky"})).fit(
+        X[:40], y[:40]
+    )
     model.set_params(**changed).partial_fit(X[40:], y[40:])
     assert kept == [not changed]
-    whole = IntersectionGPRegressor(**{**FIXED, "solver": "cholesky"}).fit(X, y)
+    whole = IntersectionGPRegressor(**of_terms(**{**FIXED, "solver": "cholesky"})).fit(X, y)
     K = intersection_kernel(X) + model.noise_ / model.amplitude_ * np.eye(N)
     np.testing.assert_allclose(K @ model._weights()[:, 0] * model.y_std_, y - y.mean(), atol=1e-8)
     np.testing.assert_allclose(K @ whole._weights()[:, 0] * whole.y_std_, y - y.mean(), atol=1e-8)
 
 
 def test_further_rows_beside_which_nothing_can_be_solved_are_refused(X, rng):
-    model = IntersectionGPRegressor(**FIXED).fit(X, rng.normal(size=N))
+    model = IntersectionGPRegressor(**of_terms(**FIXED)).fit(X, rng.normal(size=N))
     before = model.predict(X)
     with pytest.raises(ValueError, match="entries of row 50 of X sum to"):
         model.partial_fit(np.full((1, 4), 1e300), [1.0])
@@ -244,7 +255,7 @@ def test_further_rows_beside_which_nothing_can_be_solved_are_refused(X, rng):
 
 def test_rows_in_memory_and_on_workers_have_systems_of_their_kind(X):
     array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
-    model = IntersectionGPRegressor(**FIXED)
+    model = IntersectionGPRegressor(**of_terms(**FIXED))
     model.sample_weight_fit_ = None
     for rows, kind in ((X, KernelSystem), (array.from_array(X, (20, -1)), DistributedSystem)):
         system = model._make_system(rows, GeneralizedKernel(), Scales(1.0, 1.0), None)

@@ -16,11 +16,11 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._weights import Scales
 from histrs.gaussian_process.kernels import MinMax
-from tests.helpers import PLAIN
+from tests.helpers import PLAIN, of_terms
 
 
 def fitted(X, y, **parameters):
-    model = IntersectionGPRegressor(**{**PLAIN, **parameters}, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**{**PLAIN, **parameters}, random_state=0)).fit(X, y)
     return model, model._likelihood_of_fit(vars(model))
 
 
@@ -30,15 +30,15 @@ def data(rng):
     return X, np.sin(3 * X[:, 0]) + 0.1 * rng.normal(size=30)
 
 
-@pytest.mark.parametrize("interactions", [None, [(0, 1)]])
+@pytest.mark.parametrize("interactions", [0, [(0, 1)]])
 def test_systems_of_one_kernel_share_what_is_of_its_rows(data, interactions):
     model, likelihood = fitted(*data, interactions=interactions, feature_weights="scale")
     kernel = model._posterior.system.kernel
     one, other = (likelihood.system(kernel, Scales(s, 1.0)) for s in (0.1, 0.3))
     assert one.columns is other.columns
     assert (one.noise, other.noise) == (0.1, 0.3)
-    assert (one.pairs is None) == (interactions is None)
-    if interactions is not None:
+    assert (one.pairs is None) == (interactions == 0)
+    if interactions != 0:
         assert one.pairs.rows is other.pairs.rows
     changed = likelihood.system(replace(kernel, weights=2.0 * kernel.weights), Scales(0.1, 1.0))
     assert changed.columns is not one.columns

@@ -14,7 +14,7 @@ from sklearn.utils import get_tags
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
 from histrs.gaussian_process._dense import system
 from histrs.gaussian_process.kernels import Constant, MinMax
-from tests.helpers import CONTAINERS, assert_close
+from tests.helpers import CONTAINERS, assert_close, of_terms
 from tests.oracles import intersection, minmax
 
 pytestmark = pytest.mark.simd_paths
@@ -126,9 +126,9 @@ def test_rows_come_and_go(rng, model_class):
     X, y = counts(rng, 60)
     y = y if model_class is MinMaxGPRegressor else np.digitize(y, [4.0, 5.0])
     X = sparse.csr_array(X)
-    model = model_class(**given(WEIGHT), random_state=0).fit(X, y)
+    model = model_class(**of_terms(**given(WEIGHT), random_state=0)).fit(X, y)
     # The size of rows stays that of the first fit.
-    grown = model_class(**given(WEIGHT), random_state=0).partial_fit(X[:40], y[:40])
+    grown = model_class(**of_terms(**given(WEIGHT), random_state=0)).partial_fit(X[:40], y[:40])
     size = grown.kernel_.mean_sum_
     grown.partial_fit(X[40:], y[40:]).forget([3, 45])
     assert grown.kernel_.mean_sum_ == size != model.kernel_.mean_sum_

@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 
 from histrs import _histrs, _memory
 from histrs._validation import to_core
-from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, _kernel_gp
+from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, Solver, _kernel_gp
 from histrs.gaussian_process._dense import system
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process.kernels import Constant, MinMax
@@ -261,7 +261,7 @@ def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
     X, y = counts(rng, 90)
     monkeypatch.setattr(MinMax, "n_landmarks", lambda self, n: 1)
     with pytest.warns(match="is solved to .* not to 1e-09"):
-        MinMaxGPRegressor(**GIVEN, max_iter=1, random_state=0).fit(X, y)
+        MinMaxGPRegressor(**GIVEN, solver=Solver(max_iter=1), random_state=0).fit(X, y)
 
 
 def test_amplitude_is_a_factor_of_both(rng):

@@ -8,7 +8,7 @@ from histrs.gaussian_process import IntersectionGPRegressor, _cached_variance, _
 from histrs.gaussian_process._cached_variance import CachedVariance, _Plane
 from histrs.gaussian_process._krylov_space import _APART, KrylovSpace
 from histrs.gaussian_process._nearby_rows import NearbyRows, _cells, _factor, _nearest
-from tests.helpers import dense
+from tests.helpers import dense, of_terms
 from tests.oracles.conditioning import variance_in_subspace, without_row
 from tests.oracles.intersection import intersection_kernel
 
@@ -32,7 +32,9 @@ def nearby_of(X, monkeypatch, rank=16, cells=5, near=9, rows=None, **parameters)
     monkeypatch.setattr(_nearby_rows, "_MAX_CELLS", cells)
     monkeypatch.setattr(_nearby_rows, "_NEAR", near)
     n = X.shape[0]
-    model = IntersectionGPRegressor(**FIXED, random_state=0).fit(X, np.arange(n) % 7, **parameters)
+    model = IntersectionGPRegressor(**of_terms(**FIXED, random_state=0)).fit(
+        X, np.arange(n) % 7, **parameters
+    )
     system = model._posterior.system
     rows = np.arange(n) if rows is None else rows
     space = KrylovSpace(system, min(rank, n), rows, np.random.default_rng(1))
@@ -223,7 +225,9 @@ def test_rows_nearby_are_asked_where_the_space_is_not_enough(rng, monkeypatch):
     X = clustered(rng, 1200, d=40, clusters=150)
     y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
     parameters = {**FIXED, "noise": 1e-3, "tol": 1e-8}
-    model = IntersectionGPRegressor(**parameters, random_state=0).fit(X[:1000], y[:1000])
+    model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(
+        X[:1000], y[:1000]
+    )
     system = model._posterior.system
     exact = CachedVariance(system)
     assert exact._nearby is not None
@@ -245,9 +249,9 @@ def test_what_has_pairs_or_smooth_functions_has_no_nearby_rows(rng, monkeypatch)
     X = rng.random((150, 4))
     y = X[:, 0] + X[:, 1] * X[:, 2]
     for options in ({"interactions": [(0, 1)]}, {"smoothness": "cubic"}):
-        model = IntersectionGPRegressor(optimizer=None, solver="cg", **options, random_state=0).fit(
-            X, y
-        )
+        model = IntersectionGPRegressor(
+            **of_terms(optimizer=None, solver="cg", **options, random_state=0)
+        ).fit(X, y)
         assert CachedVariance(model._posterior.system)._nearby is None
 
 
@@ -268,9 +272,9 @@ def test_errors_of_scores_are_bounded_by_what_they_seem_to_know(rng, monkeypatch
 def test_tables_too_coarse_for_rows_nearby_go_without(rng, monkeypatch):
     X = clustered(rng, 1000, d=40, clusters=150)
     y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2]
-    model = IntersectionGPRegressor(**{**FIXED, "noise": 1e-3, "tol": 1e-8}, random_state=0).fit(
-        X, y
-    )
+    model = IntersectionGPRegressor(
+        **of_terms(**{**FIXED, "noise": 1e-3, "tol": 1e-8}, random_state=0)
+    ).fit(X, y)
     assert CachedVariance(model._posterior.system)._nearby is not None
     monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 0)
     assert CachedVariance(model._posterior.system)._nearby is not None

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._score import SplitScore, TabulatedScore
+from histrs.gaussian_process.kernels import Intersection
 from histrs.svm import BundleSVC, IntersectionSVC
 
 COLUMN = 28
@@ -79,7 +80,9 @@ def test_tables_stay_in_bytes(digits, kind, name):
 @pytest.mark.parametrize("intercept_variance", ["auto", 0.0])
 def test_tables_of_a_class_without_rows_stay_in_bytes(digits, intercept_variance):
     X, y = digits
-    model = MODELS["classifier"]().set_params(intercept_variance=intercept_variance)
+    model = MODELS["classifier"]().set_params(
+        kernel=Intersection(intercept_variance=intercept_variance)
+    )
     model.partial_fit(X, y, classes=np.arange(11))
     exact = model.decision_function(X)
     model.set_params(n_bins=100)
@@ -102,7 +105,9 @@ def test_tables_of_a_rare_class_stay_in_bytes(digits):
 def test_what_is_odd_is_beside_the_bytes(digits, weights, name):
     X, y = digits
     rows = made_odd(X, name)
-    model = IntersectionGPRegressor(optimizer=None, feature_weights=weights, random_state=0)
+    model = IntersectionGPRegressor(
+        Intersection(feature_weights=weights), optimizer=None, random_state=0
+    )
     model.fit(rows, np.column_stack([y, y == 3]))
     exact = model.predict(rows)
     model.set_params(n_bins=100)

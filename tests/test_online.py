@@ -18,7 +18,7 @@ from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import PivotedCholesky
 from histrs._solvers.preconditioners import Identity
 from histrs._validation import to_core
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, Solver
 from histrs.gaussian_process._classification_learning import _kind, _of_one_type
 from histrs.gaussian_process._interactions.kernel import PairKernel
 from histrs.gaussian_process._kernel import GeneralizedKernel
@@ -26,7 +26,7 @@ from histrs.gaussian_process._online import insert_rows, remove_rows
 from histrs.gaussian_process._regression_learning import _centred
 from histrs.gaussian_process._system import KernelSystem
 from histrs.testing import histograms
-from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense
+from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense, of_terms
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -63,7 +63,9 @@ ADD_FLAWS = {
 
 def make(model_class, **parameters):
     return model_class(
-        **{**PLAIN, "noise": NOISE, "amplitude": AMPLITUDE, **parameters}, random_state=0
+        **of_terms(
+            **{**PLAIN, "noise": NOISE, "amplitude": AMPLITUDE, **parameters}, random_state=0
+        )
     )
 
 
@@ -497,7 +499,7 @@ def test_rows_that_go_age_a_preconditioner_as_those_that_come(rng):
 @each_solver
 def test_the_first_call_is_fit(model_class, solver, rng):
     X, y = data(model_class, rng, 40)
-    model = model_class(**solver, random_state=0)
+    model = model_class(**of_terms(**solver, random_state=0))
     fitted = clone(model).fit(X, y)
     model.partial_fit(X, y)
     np.testing.assert_array_equal(model.dual_coef_, fitted.dual_coef_)
@@ -716,7 +718,7 @@ def test_the_shape_of_earlier_targets_is_told(rng):
 
 
 def test_one_class_can_come_first():
-    model = IntersectionGPClassifier(**PLAIN, random_state=0)
+    model = IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0))
     with pytest.raises(ValueError, match="at least 2 classes"):
         model.partial_fit([[1.0]], [0])
     model.partial_fit([[1.0]], [0], classes=[0, 1])
@@ -729,7 +731,9 @@ def test_one_class_can_come_first():
     ("labels", "more"), [(["a", "b"], [1]), ([0, 1], ["a"]), ([True, False], ["a"])]
 )
 def test_labels_of_another_type_are_refused(labels, more):
-    model = IntersectionGPClassifier(**PLAIN, random_state=0).fit([[1.0], [2.0]], labels)
+    model = IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0)).fit(
+        [[1.0], [2.0]], labels
+    )
     before = state(model)
     with pytest.raises(ValueError, match="numbers and strings"):
         model.partial_fit([[1.0]], more)
@@ -792,7 +796,9 @@ def test_balanced_classes_are_of_all_rows_at_once(rng):
 
 
 def test_the_last_class_but_one_stays():
-    model = IntersectionGPClassifier(**PLAIN, random_state=0).fit([[1.0], [2.0], [3.0]], [0, 1, 1])
+    model = IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0)).fit(
+        [[1.0], [2.0], [3.0]], [0, 1, 1]
+    )
     before = state(model)
     with pytest.raises(ValueError, match="at least 2 classes"):
         model.forget([0])
@@ -810,7 +816,9 @@ def test_stopping_early_warns(model_class, rng):
     X, y = data(model_class, rng, 60)
     model = make(model_class, solver="cg", preconditioner=None).fit(X[:50], y[:50])
     with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations") as record:
-        model.set_params(max_iter=1, tol=1e-12).partial_fit(X[50:], y[50:])
+        model.set_params(
+            tol=1e-12, solver=Solver("cg", max_iter=1, preconditioner=None)
+        ).partial_fit(X[50:], y[50:])
     assert record[0].filename == __file__
     with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations") as record:
         model.forget([0])
@@ -829,11 +837,13 @@ def test_names_of_features_are_checked(rng):
 
 def test_digits_one_by_one():
     X, y = load_digits(return_X_y=True)
-    model = IntersectionGPClassifier(noise=10.0, **PLAIN, random_state=0).partial_fit(
+    model = IntersectionGPClassifier(**of_terms(noise=10.0, **PLAIN, random_state=0)).partial_fit(
         X[:100], y[:100]
     )
     for i in range(100, 130):
         model.partial_fit(X[i : i + 1], y[i : i + 1])
     model.forget(np.arange(50))
-    batch = IntersectionGPClassifier(noise=10.0, **PLAIN, random_state=0).fit(X[50:130], y[50:130])
+    batch = IntersectionGPClassifier(**of_terms(noise=10.0, **PLAIN, random_state=0)).fit(
+        X[50:130], y[50:130]
+    )
     assert_close(model.decision_function(X), batch.decision_function(X), 1e-8)

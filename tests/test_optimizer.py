@@ -564,7 +564,6 @@ def test_a_pair_of_scales_is_of_one_output_or_of_all():
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"exponent": 2.0}, "no effect"),
         ({"noise": [0.1, 0.2, 0.3]}, r"noise has shape \(3,\)"),
         ({"amplitude": [1.0]}, r"amplitude has shape \(1,\)"),
         ({"noise": 0.0}, "positive and finite"),

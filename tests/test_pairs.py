@@ -31,7 +31,9 @@ from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._likelihood import Likelihood
 from histrs.gaussian_process._score import ExactScore
 from histrs.gaussian_process._spectrum import Evaluation
+from histrs.gaussian_process._support import check_supported
 from histrs.gaussian_process._system import KernelSystem
+from tests.helpers import of_terms
 from tests.oracles import interactions as oracle
 from tests.oracles import smooth as smooth_oracle
 from tests.oracles.intersection import intersection_kernel
@@ -328,7 +330,7 @@ def test_pairs_are_named_by_index_or_by_name():
 
 def model_of(X, y, sample_weight=None, **options):
     given = {"optimizer": None, "noise": 0.2, "amplitude": 0.7, "feature_weights": None}
-    model = IntersectionGPRegressor(**{**given, **options}, random_state=0)
+    model = IntersectionGPRegressor(**of_terms(**{**given, **options}, random_state=0))
     return model.fit(X, y, sample_weight=sample_weight)
 
 
@@ -525,7 +527,6 @@ def test_a_fit_without_pairs_scores_rows_that_others_have_pairs_for(rng):
 # ---- what goes with pairs ----------------------------------------------------------------------
 
 REFUSED = [
-    ("feature_transform", "power"),
     ("log_det", "bound"),
     ("variance", "fine"),
     ("variance", "coarse"),
@@ -536,28 +537,28 @@ REFUSED = [
 
 @each(("name", "value"), REFUSED)
 def test_what_goes_without_pairs_goes_with_none(name, value):
-    model = IntersectionGPRegressor(**{name: value})
-    choice.check_supported(model)
+    model = IntersectionGPRegressor(**of_terms(**{name: value}))
+    check_supported(model, np.eye(3))
     for pairs in ({"n_interactions": 1}, {"interactions": [(0, 1)]}):
+        model = IntersectionGPRegressor(**of_terms(**{name: value}, **pairs))
         with pytest.raises(ValueError, match=f"{name}='{value}'"):
-            choice.check_supported(IntersectionGPRegressor(**{name: value}, **pairs))
+            check_supported(model, np.eye(3))
 
 
 @each("pairs", [{"n_interactions": 1}, {"interactions": [(0, 1)]}, {}])
 def test_pairs_are_given_or_found(pairs):
-    choice.check_supported(IntersectionGPRegressor(**pairs))
+    check_supported(IntersectionGPRegressor(**of_terms(**pairs)), np.eye(3))
 
 
-def test_pairs_are_not_given_and_found():
-    model = IntersectionGPRegressor(interactions=[(0, 1)], n_interactions=1)
-    with pytest.raises(ValueError, match="choose one of the two"):
-        choice.check_supported(model)
+def test_pairs_of_one_feature_are_refused(rng):
+    X, y = rng.random((30, 1)), rng.random(30)
+    with pytest.raises(ValueError, match=r"Interactions\(pairs=3\) is of pairs of features"):
+        model_of(X, y, n_interactions=3)
 
 
-@each(("n_columns", "n_pairs"), [(1, 3), (3, 0)])
-def test_where_no_pair_can_be_none_is_chosen(rng, n_columns, n_pairs):
-    X, Y = rng.random((30, n_columns)), rng.random((30, 1))
-    model = model_of(X, Y[:, 0], n_interactions=n_pairs)
+def test_of_no_pairs_none_is_chosen(rng):
+    X, Y = rng.random((30, 3)), rng.random((30, 1))
+    model = model_of(X, Y[:, 0], n_interactions=0)
     likelihood = choice.exact_likelihood(model, X, Y, np.arange(30))
     assert choice.chosen_pairs(model, X, likelihood, values_of()).shape == (0, 2)
 

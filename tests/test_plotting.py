@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Interactions, Intersection
 from histrs.kernel_approximation import AdditiveChi2Map
 from histrs.plotting import (
     plot_calibration,
@@ -37,7 +38,7 @@ def model(rng):
     y = np.sin(5 * X[:, 2]) + X[:, 5]
     weights = np.arange(1.0, 9.0)
     return IntersectionGPRegressor(
-        optimizer=None, feature_weights=weights, noise=0.01, random_state=0
+        Intersection(feature_weights=weights), optimizer=None, noise=0.01, random_state=0
     ).fit(X, y)
 
 
@@ -272,7 +273,9 @@ def test_explanation_of_a_class(rng):
 def test_maps_of_pairs(rng):
     X = rng.random((150, 4))
     y = 4 * X[:, 0] * X[:, 2] + X[:, 1] + 0.1 * rng.normal(size=150)
-    model = IntersectionGPRegressor(interactions=[(0, 2), (1, 3)], random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(
+        Intersection() + Interactions([(0, 2), (1, 3)]), random_state=0
+    ).fit(X, y)
     names = ["a", "b", "c", "d"]
     axes = plot_pair_functions(model, feature_names=names)
     # The one that varies most comes first.

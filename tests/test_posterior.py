@@ -8,9 +8,14 @@ from scipy import sparse, stats
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import cross_val_predict
 
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    LikelihoodSearch,
+    Solver,
+)
 from histrs.gaussian_process._shape_functions import rows_of_one_feature, training_values
-from tests.helpers import PLAIN, assert_close, standardised
+from tests.helpers import PLAIN, assert_close, of_terms, standardised
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -29,7 +34,7 @@ def data(rng):
 
 def fitted(X, y, **options):
     return IntersectionGPRegressor(
-        **PLAIN, noise=NOISE, amplitude=AMPLITUDE, **options, random_state=0
+        **of_terms(**PLAIN, noise=NOISE, amplitude=AMPLITUDE, **options, random_state=0)
     ).fit(X, y)
 
 
@@ -67,10 +72,14 @@ def test_covariances_of_several_targets(data):
         assert draws.shape == (7, 2, 9)
         assert_close(draws[:, 0], fitted(X, y).sample_y(X_star, 9, random_state=1), 1e-6)
     noise, amplitude = [NOISE, 3.0], [AMPLITUDE, 0.1]
-    model.set_params(shared_hyperparameters=False, noise=noise, amplitude=amplitude)
+    model.set_params(**of_terms(**{**PLAIN, "noise": noise, "amplitude": amplitude}))
     mean, covariance = model.fit(X, np.column_stack([y, -7.0 * y])).predict(X_star, return_cov=True)
     assert_close(covariance[:, :, 0], 100.0 * expected, 1e-9)
-    alone = fitted(X, y).set_params(noise=3.0, amplitude=0.1).fit(X, -7.0 * y)
+    alone = (
+        fitted(X, y)
+        .set_params(**of_terms(**{**PLAIN, "noise": 3.0, "amplitude": 0.1}))
+        .fit(X, -7.0 * y)
+    )
     for of_second, of_one in zip((mean[:, 1], covariance[:, :, 1]),
                                  alone.predict(X_star, return_cov=True), strict=True):  # fmt: skip
         assert_close(of_second, of_one, 1e-9)
@@ -100,13 +109,14 @@ def test_targets_of_noise_of_their_own_are_drawn_as_if_alone(data):
     Y = np.column_stack([y, np.cos(y), -7.0 * y])
     noise, amplitude = [NOISE, 1.0, 3.0], [1.0, 0.1, 4.0]
     model = IntersectionGPRegressor(
-        **{**PLAIN, "noise": noise, "amplitude": amplitude}, random_state=0
+        **of_terms(**{**PLAIN, "noise": noise, "amplitude": amplitude}, random_state=0)
     )
     draws = model.fit(X, Y).sample_y(X_star, 5, random_state=1)
     # Of one generator, one target after the other.
     random = np.random.RandomState(1)
     for k in range(3):
-        model.set_params(noise=noise[k], amplitude=amplitude[k]).fit(X, Y[:, k])
+        given = {**PLAIN, "noise": noise[k], "amplitude": amplitude[k]}
+        model.set_params(**of_terms(**given)).fit(X, Y[:, k])
         assert_close(draws[:, k], model.sample_y(X_star, 5, random), 1e-6)
 
 
@@ -194,7 +204,9 @@ def test_explanations_add_up(data):
 def test_explanations_have_the_terms_of_shape_functions(rng, smoothness, n_targets):
     X, X_star = rng.random((40, 3)), 1.2 * rng.random((9, 3))
     Y = 7.0 * rng.normal(size=(40, n_targets))
-    model = IntersectionGPRegressor(optimizer=None, smoothness=smoothness, random_state=0)
+    model = IntersectionGPRegressor(
+        **of_terms(smoothness=smoothness), optimizer=None, random_state=0
+    )
     model.fit(X, Y[:, 0] if n_targets == 1 else Y)
     found = model.explain(X_star)
     assert found.pairs.shape == (0, 2)
@@ -263,7 +275,7 @@ def test_explanations_of_classes_and_frames(data):
     pd = pytest.importorskip("pandas")
     X, y, X_star = data
     names = ["a", "b", "c", "d"]
-    model = IntersectionGPClassifier(**PLAIN, random_state=0).fit(
+    model = IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0)).fit(
         pd.DataFrame(X, columns=names), np.digitize(y, np.quantile(y, [0.3, 0.7]))
     )
     found = model.explain(pd.DataFrame(X_star, columns=names))
@@ -276,7 +288,9 @@ def test_explanations_of_classes_and_frames(data):
 @pytest.mark.parametrize(("shared", "n_outputs"), [(True, 3), (False, 1)])
 def test_outputs_of_one_noise_share_a_system(rng, shared, n_outputs):
     X, Y = rng.random((150, 3)), rng.normal(size=(150, 3))
-    model = IntersectionGPRegressor(shared_hyperparameters=shared, random_state=0).fit(X, Y)
+    model = IntersectionGPRegressor(random_state=0, optimizer=LikelihoodSearch(shared=shared)).fit(
+        X, Y
+    )
     posterior = model._posterior
     assert len(posterior.systems) * posterior.n_outputs_a_system == 3
     assert posterior.n_outputs_a_system == n_outputs
@@ -295,7 +309,7 @@ def test_scores_are_made_once_for_each_table(data):
 def test_terms_whose_variance_is_not_solved_are_counted(data):
     X, y, _ = data
     model = fitted(X, y, solver="cg", preconditioner=None)
-    model.set_params(max_iter=1)
+    model.set_params(solver=Solver("cg", max_iter=1, preconditioner=None))
     model = pickle.loads(pickle.dumps(model))
     # The term of 0, one of the knots, is solved without iterations.
     with pytest.warns(ConvergenceWarning, match="The variance of 4 rows did not"):

@@ -14,6 +14,8 @@ from histrs.gaussian_process import (
     _classifier,
 )
 from histrs.gaussian_process._process import GaussianProcess
+from histrs.gaussian_process.kernels import Interactions, Intersection
+from tests.helpers import of_terms
 from tests.oracles.intersection import intersection_kernel
 
 each = pytest.mark.parametrize
@@ -63,7 +65,7 @@ def test_weights_of_further_rows_are_beside_those_of_the_first(
     def of(weight, n):
         return None if weight is None else np.full(n, weight)
 
-    model = IntersectionGPRegressor(**FIXED).fit(X[:20], y[:20], of(first, 20))
+    model = IntersectionGPRegressor(**of_terms(**FIXED)).fit(X[:20], y[:20], of(first, 20))
     model = again(model) if unpickled else model
     model.partial_fit(X[20:], y[20:], sample_weight=of(further, 10))
     if kept is None:
@@ -82,7 +84,7 @@ def test_weights_of_further_rows_are_beside_those_of_the_first(
 @each("weighted", [False, True])
 def test_rows_that_go_take_their_weights_along(rng, X, y, unpickled, weighted):
     weights = rng.uniform(0.5, 2.0, 30)
-    model = IntersectionGPRegressor(**FIXED).fit(X, y, weights if weighted else None)
+    model = IntersectionGPRegressor(**of_terms(**FIXED)).fit(X, y, weights if weighted else None)
     model = again(model) if unpickled else model
     model.forget([0, 7])
     kept = np.delete(np.arange(30), [0, 7])
@@ -99,9 +101,9 @@ def test_rows_that_go_take_their_weights_along(rng, X, y, unpickled, weighted):
 
 def test_rows_of_no_weight_are_left_out(X, y):
     weights = np.repeat([1.0, 0.0], [20, 10])
-    model = IntersectionGPRegressor(**FIXED).fit(X, y, weights)
+    model = IntersectionGPRegressor(**of_terms(**FIXED)).fit(X, y, weights)
     np.testing.assert_array_equal(model.X_fit_, X[:20])
-    expected = IntersectionGPRegressor(**FIXED).fit(X[:20], y[:20])
+    expected = IntersectionGPRegressor(**of_terms(**FIXED)).fit(X[:20], y[:20])
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
 
 
@@ -145,7 +147,7 @@ def test_weights_that_overflow_are_refused(weights, unit, amplitude, fails):
 
 
 def test_a_copy_from_disk_is_the_model(X, y):
-    model = IntersectionGPRegressor(**FIXED).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**FIXED)).fit(X, y)
     state = model.__getstate__()
     assert "_posterior" not in state
     assert "dual_coef_" not in state
@@ -171,7 +173,7 @@ def test_what_is_not_fitted_has_no_state(X):
 
 
 def test_predictions_have_the_noise_that_functions_have_not(X, y):
-    model = IntersectionGPRegressor(**FIXED).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(**FIXED)).fit(X, y)
     _, variance = model.latent_mean_and_variance(X)
     _, std = model.predict(X, return_std=True)
     np.testing.assert_allclose(std**2, variance + 0.3 * model.y_std_**2)
@@ -183,7 +185,9 @@ def test_predictions_have_the_noise_that_functions_have_not(X, y):
 @each("n_classes", [2, 3])
 def test_probabilities_without_calibration_are_those_of_target_vectors(rng, X, n_classes):
     t = rng.permutation(np.arange(30) % n_classes)
-    model = IntersectionGPClassifier(calibration=None, likelihood="gaussian", **FIXED).fit(X, t)
+    model = IntersectionGPClassifier(
+        **of_terms(calibration=None, likelihood="gaussian", **FIXED)
+    ).fit(X, t)
     others = rng.random((9, 3))
     mean, variance = model.latent_mean_and_variance(others)
     labels, std = model.predict(others, return_std=True)
@@ -215,7 +219,7 @@ def test_pairs_that_rows_chose_are_chosen_again_without_them(
     monkeypatch.setattr(
         _classification_learning, "leave_one_out", lambda posterior, Y, *_: [("left out", Y)]
     )
-    model = IntersectionGPClassifier(interactions=given)
+    model = IntersectionGPClassifier(Intersection() + Interactions(20 if given is None else given))
     model.likelihood_ = "gaussian"
     model._level = lambda Y: np.array([0.25])
     posterior = SimpleNamespace(system=SimpleNamespace(pairs="some" if has_pairs else None))

@@ -10,6 +10,7 @@ from histrs._validation import check_random_state
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    LikelihoodSearch,
     MinMaxGPClassifier,
     MinMaxGPRegressor,
     SlicedGPRegressor,
@@ -64,7 +65,7 @@ def test_a_fit_to_few_rows_draws_nothing(make, table):
 def test_restarts_and_random_vectors_are_drawn(table):
     X, y = table
     own = np.random.RandomState(3)
-    IntersectionGPRegressor(n_restarts_optimizer=1, random_state=own).fit(X, y)
+    IntersectionGPRegressor(random_state=own, optimizer=LikelihoodSearch(n_restarts=1)).fit(X, y)
     assert state_of(own) != state_of(np.random.RandomState(3))
     own = np.random.RandomState(3)
     IntersectionGPRegressor(solver="cg", random_state=own).fit(X, y)

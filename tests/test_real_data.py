@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import normalize
 
 from histrs.gaussian_process import IntersectionGPClassifier
-from tests.helpers import PLAIN, ROOT, assert_close
+from tests.helpers import PLAIN, ROOT, assert_close, of_terms
 
 DATA = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
 
@@ -80,7 +80,7 @@ def problem(request):
 @pytest.fixture(scope="module")
 def exact(problem):
     model = IntersectionGPClassifier(
-        **PLAIN, solver="cholesky", **problem.parameters, random_state=0
+        **of_terms(**PLAIN, solver="cholesky", **problem.parameters, random_state=0)
     )
     return model.fit(problem.X, problem.y)
 
@@ -93,13 +93,15 @@ def test_accuracy(problem, exact):
 def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
     # Calibration differs: iterations hold folds out, where the factor leaves out every row.
     model = IntersectionGPClassifier(
-        **PLAIN,
-        calibration=None,
-        solver="cg",
-        preconditioner=preconditioner,
-        tol=1e-7,
-        **problem.parameters,
-        random_state=0,
+        **of_terms(
+            **PLAIN,
+            calibration=None,
+            solver="cg",
+            preconditioner=preconditioner,
+            tol=1e-7,
+            **problem.parameters,
+            random_state=0,
+        )
     )
     model.fit(problem.X, problem.y)
     assert model.n_iter_.max() < 100
@@ -111,7 +113,7 @@ def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
 
 def test_single_precision_says_the_same(problem, exact):
     model = IntersectionGPClassifier(
-        **PLAIN, solver="cholesky", **problem.parameters, random_state=0
+        **of_terms(**PLAIN, solver="cholesky", **problem.parameters, random_state=0)
     )
     model.fit(problem.X.astype(np.float32), problem.y)
     scores = exact.decision_function(problem.X_star)
@@ -120,7 +122,7 @@ def test_single_precision_says_the_same(problem, exact):
 
 def test_tables_lose_no_accuracy(problem, exact):
     model = IntersectionGPClassifier(
-        **PLAIN, n_bins=100, solver="cholesky", **problem.parameters, random_state=0
+        **of_terms(**PLAIN, n_bins=100, solver="cholesky", **problem.parameters, random_state=0)
     )
     model.fit(problem.X, problem.y)
     score = exact.score(problem.X_star, problem.y_star)

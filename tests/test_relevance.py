@@ -19,7 +19,8 @@ from histrs.gaussian_process._relevance import (
     _squares,
     relevant_weights,
 )
-from tests.helpers import with_spare_room
+from histrs.gaussian_process.kernels import Intersection
+from tests.helpers import of_terms, with_spare_room
 from tests.oracles import intersection as oracle
 
 
@@ -164,7 +165,7 @@ def test_groups_are_columns_of_about_as_many_entries(rng):
 def test_few_features_of_many_are_found():
     X, y = few_of_many(700, 300)
     scaled = IntersectionGPRegressor(random_state=0).fit(X[:200], y[:200])
-    model = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(
+    model = IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(
         X[:200], y[:200]
     )
     assert set(np.argsort(-model.feature_weights_)[:8]) == set(range(8))
@@ -175,7 +176,7 @@ def test_few_features_of_many_tell_classes_apart():
     X, y = few_of_many(900, 100)
     labels = np.where(y > np.median(y), "up", "down")
     scaled = IntersectionGPClassifier(random_state=0).fit(X[:400], labels[:400])
-    model = IntersectionGPClassifier(feature_weights="relevance", random_state=0).fit(
+    model = IntersectionGPClassifier(Intersection(feature_weights="relevance"), random_state=0).fit(
         X[:400], labels[:400]
     )
     assert len(set(np.argsort(-model.feature_weights_)[:8]) & set(range(8))) >= 7
@@ -189,7 +190,7 @@ def test_rare_features_count_as_much_as_they_say(rng):
     X = sparse.hstack([sparse.csr_array(U), rare], format="csr")
     y = np.sin(3.0 * U).sum(axis=1) + 0.1 * rng.normal(size=600)
     scaled, default, model = (
-        IntersectionGPRegressor(feature_weights=name, random_state=0)
+        IntersectionGPRegressor(Intersection(feature_weights=name), random_state=0)
         .fit(X[:300], y[:300])
         .score(X[300:], y[300:])
         for name in ("scale", "auto", "relevance")
@@ -200,7 +201,9 @@ def test_rare_features_count_as_much_as_they_say(rng):
 def test_where_all_features_matter_weights_stay(rng):
     X = rng.random((120, 3))
     y = X.sum(axis=1) + 0.3 * rng.normal(size=120)
-    model = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(
+        X, y
+    )
     scaled = IntersectionGPRegressor(random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, scaled.feature_weights_)
     np.testing.assert_array_equal(model.predict(X), scaled.predict(X))
@@ -256,7 +259,7 @@ def test_classes_are_told_no_worse_for_it():
     parts = train_test_split(X[order], y[order], test_size=0.25, random_state=1, stratify=y[order])
     found = []
     for weights in ("auto", "relevance"):
-        model = IntersectionGPClassifier(feature_weights=weights, random_state=0)
+        model = IntersectionGPClassifier(Intersection(feature_weights=weights), random_state=0)
         model = make_pipeline(MinMaxScaler(clip=True), model).fit(parts[0], parts[2])
         found.append(log_loss(parts[3], model.predict_proba(parts[1])))
     assert found[1] < 1.02 * found[0]
@@ -308,10 +311,12 @@ def test_sparse_rows_and_threads_change_nothing():
 def test_transformed_features_are_weighted():
     X, y = few_of_many(300, 60)
     options = {"feature_transform": "power", "exponent": 0.5, "exponent_bounds": "fixed"}
-    model = IntersectionGPRegressor(feature_weights="relevance", **options, random_state=0).fit(
-        X, y
+    model = IntersectionGPRegressor(
+        **of_terms(feature_weights="relevance", **options, random_state=0)
+    ).fit(X, y)
+    roots = IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(
+        np.sqrt(X), y
     )
-    roots = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(np.sqrt(X), y)
     np.testing.assert_allclose(model.feature_weights_, roots.feature_weights_, rtol=1e-6)
 
 
@@ -328,7 +333,7 @@ def test_many_rows_are_drawn_from(monkeypatch):
 
     monkeypatch.setattr(module, "_MAX_ROWS", 90)
     monkeypatch.setattr(_Path, "__init__", watched)
-    IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
+    IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(X, y)
     assert seen == [60, 60, 60, 90]
 
 
@@ -409,7 +414,9 @@ def test_what_tells_nothing_leaves_the_start(rng, n, y):
 def test_columns_of_zeros_keep_a_positive_weight(rng):
     X, y = few_of_many(120, 40)
     X[:, 20] = 0.0
-    model = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(
+        X, y
+    )
     assert np.all(model.feature_weights_ > 0.0)
 
 
@@ -419,7 +426,9 @@ def test_automatic_relevance_starts_within_its_bounds(rng, container, size):
     X = rng.random((60, 3))
     y = np.sin(5.0 * X[:, 0]) + X[:, 1]
     X[:, 2] *= size
-    model = IntersectionGPRegressor(feature_weights="ard", random_state=0).fit(container(X), y)
+    model = IntersectionGPRegressor(Intersection(feature_weights="ard"), random_state=0).fit(
+        container(X), y
+    )
     assert np.all((model.feature_weights_ >= 1e-6) & (model.feature_weights_ <= 1e6 * (1 + 1e-9)))
     assert model.score(container(X), y) > 0.9
 
@@ -428,6 +437,10 @@ def test_columns_of_very_different_units_are_weighted(rng):
     """Weights are at least a part of where they start, not of the largest of all."""
     units = np.resize([1e-300, 1.0, 1e290], 30)
     X, y = few_of_many(300, 30)
-    one = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X, y)
-    model = IntersectionGPRegressor(feature_weights="relevance", random_state=0).fit(X * units, y)
+    one = IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(
+        X, y
+    )
+    model = IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(
+        X * units, y
+    )
     np.testing.assert_allclose(model.feature_weights_ * units, one.feature_weights_, rtol=1e-6)

@@ -102,8 +102,8 @@ def test_weights_of_classes_count_weights_of_rows(case, class_weight):
 
 def test_balanced_steps_count_weights():
     # Steps differ from those of repeated rows, but not how often each class is predicted.
-    X, y, weights, _ = sample(CASES[8], n=300)
-    assert name_of(CASES[8]) == "IntersectionSVC"
+    case = next(case for case in CASES if name_of(case) == "IntersectionSVC")
+    X, y, weights, _ = sample(case, n=300)
     weights = np.where(y == 0, 12.0, 1.0 + weights)
     model = IntersectionSVC(class_weight="balanced", random_state=0)
     total = {label: weights[y == label].sum() for label in range(3)}

@@ -15,6 +15,7 @@ from histrs._validation import to_core
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    LikelihoodSearch,
     MinMaxGPClassifier,
     MinMaxGPRegressor,
     SlicedGPClassifier,
@@ -23,9 +24,9 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
 )
 from histrs.gaussian_process._row_weights import appended, roots
-from histrs.gaussian_process.kernels import MinMax
+from histrs.gaussian_process.kernels import Intersection, MinMax
 from histrs.metrics import minmax_kernel
-from tests.helpers import with_amplitude
+from tests.helpers import of_terms, with_amplitude
 from tests.oracles import intersection, leave_one_out
 from tests.oracles import row_weights as oracle
 
@@ -82,11 +83,13 @@ def test_intersection_kernel(solver, container):
     X, y, weights = sample()
     rows = sample(1, 9)[0]
     model = IntersectionGPRegressor(
-        feature_weights=None,
-        intercept_variance=0.0,
-        variance="exact",
-        **{**GIVEN, **solver},
-        random_state=0,
+        **of_terms(
+            feature_weights=None,
+            intercept_variance=0.0,
+            variance="exact",
+            **{**GIVEN, **solver},
+            random_state=0,
+        )
     ).fit(container(X), y, sample_weight=weights)
     mean, std = model.predict(container(rows), return_std=True)
     want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, rows)
@@ -103,7 +106,9 @@ def test_any_weights(seed, n, scale):
     X, y = rng.random((n, 3)), rng.normal(size=n)
     weights = 10.0**scale * 10.0 ** rng.uniform(-3, 3, n)
     model = IntersectionGPRegressor(
-        feature_weights=None, intercept_variance=0.0, variance="exact", **GIVEN, random_state=0
+        **of_terms(
+            feature_weights=None, intercept_variance=0.0, variance="exact", **GIVEN, random_state=0
+        )
     )
     mean, std = model.fit(X, y, weights).predict(X, return_std=True)
     want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, X)
@@ -137,10 +142,12 @@ def test_samples_and_covariances_agree_with_standard_deviations(model_class):
 def test_bounds_of_the_variance_bound_it(name):
     X, y, weights = sample()
     parameters = {"feature_weights": None, "intercept_variance": 0.0, **GIVEN}
-    exact = IntersectionGPRegressor(variance="exact", **parameters, random_state=0).fit(
+    exact = IntersectionGPRegressor(**of_terms(variance="exact", **parameters, random_state=0)).fit(
         X, y, weights
     )
-    bound = IntersectionGPRegressor(variance=name, **parameters, random_state=0).fit(X, y, weights)
+    bound = IntersectionGPRegressor(**of_terms(variance=name, **parameters, random_state=0)).fit(
+        X, y, weights
+    )
     std, upper = (model.predict(X, return_std=True)[1] for model in (exact, bound))
     assert np.all(upper >= std * (1 - 1e-9))
     # Nor is it the prior.
@@ -150,10 +157,10 @@ def test_bounds_of_the_variance_bound_it(name):
 def test_cached_standard_deviations():
     X, y, weights = sample(n=1500)
     parameters = {"solver": "cg", "tol": 1e-8}
-    model = IntersectionGPRegressor(variance="cached", **parameters, random_state=0).fit(
-        X, y, weights
-    )
-    exact = IntersectionGPRegressor(variance="exact", **parameters, random_state=0).fit(
+    model = IntersectionGPRegressor(
+        **of_terms(variance="cached", **parameters, random_state=0)
+    ).fit(X, y, weights)
+    exact = IntersectionGPRegressor(**of_terms(variance="exact", **parameters, random_state=0)).fit(
         X, y, weights
     )
     rows = sample(1, 40)[0]
@@ -171,7 +178,7 @@ def test_leave_one_out(model_class):
         else {"kernel": MinMax(0.0)}
     )
     options = with_amplitude(model_class, {**GIVEN, **extra})
-    model = model_class(**options, random_state=0).fit(X, y, weights)
+    model = model_class(**of_terms(**options, random_state=0)).fit(X, y, weights)
     mean, std = model.predict_leave_one_out()
     z, centre, spread = oracle.standardised(y, weights)
     A = GIVEN["amplitude"] * KERNELS[model_class](X) + np.diag(GIVEN["noise"] / weights)
@@ -186,7 +193,7 @@ def test_leave_one_out(model_class):
 def test_likelihood_is_the_density():
     X, y, weights = sample()
     model = IntersectionGPRegressor(
-        feature_weights=None, intercept_variance=0.0, **GIVEN, random_state=0
+        **of_terms(feature_weights=None, intercept_variance=0.0, **GIVEN, random_state=0)
     ).fit(X, y, weights)
     in_units = weights / weights.mean()
     z, _, _ = oracle.standardised(y, in_units)
@@ -198,10 +205,10 @@ def test_likelihood_is_the_density():
 @each(
     "model",
     [
-        IntersectionGPRegressor(feature_transform="power", feature_weights="ard", random_state=0),
+        IntersectionGPRegressor(Intersection("power", feature_weights="ard"), random_state=0),
         MinMaxGPRegressor(random_state=0),
         SPDGPRegressor(random_state=0),
-        IntersectionGPClassifier(shared_hyperparameters=False, random_state=0),
+        IntersectionGPClassifier(random_state=0, optimizer=LikelihoodSearch(shared=False)),
     ],
 )
 def test_gradient_of_the_likelihood(model):
@@ -242,11 +249,13 @@ def test_rows_that_come_and_go(solver, weighted_first):
     if not weighted_first:
         weights[:40] = 1.0
     model = IntersectionGPRegressor(
-        feature_weights=None,
-        intercept_variance=0.0,
-        variance="exact",
-        **{**GIVEN, **solver},
-        random_state=0,
+        **of_terms(
+            feature_weights=None,
+            intercept_variance=0.0,
+            variance="exact",
+            **{**GIVEN, **solver},
+            random_state=0,
+        )
     ).fit(X[:40], y[:40], weights[:40] if weighted_first else None)
     model.predict(X[:2], return_std=True)
     model.partial_fit(X[40:], y[40:], weights[40:]).forget([3, 5, 50])
@@ -344,12 +353,12 @@ def test_weights_of_classes(model_class):
     assert heavy.predict_proba(rows)[:, 1].mean() > 1.3 * plain.predict_proba(rows)[:, 1].mean()
     # The likelihood on covariances has several maxima, between which the last bit decides.
     fixed = {"optimizer": None} if model_class is SPDGPClassifier else {}
-    balanced = model_class(class_weight="balanced", **fixed, random_state=0)
+    balanced = model_class(**of_terms(class_weight="balanced", **fixed, random_state=0))
     balanced.fit(rows, labels, weights)
     sums = {label: weights[labels == label].sum() for label in ("common", "rare")}
     of_classes = {label: weights.sum() / (2 * total) for label, total in sums.items()}
     product = weights * np.array([of_classes[label] for label in labels])
-    by_hand = model_class(**fixed, random_state=0).fit(rows, labels, product)
+    by_hand = model_class(**of_terms(**fixed, random_state=0)).fit(rows, labels, product)
     np.testing.assert_allclose(answers(balanced, rows), answers(by_hand, rows), rtol=1e-6)
     with pytest.raises(ValueError, match="all rows at once"):
         balanced.partial_fit(rows, labels)
@@ -417,8 +426,8 @@ def test_weights_of_all_sizes_of_double_precision(model_class):
 def test_every_solver_solves_with_weights(solver):
     X, y, weights = sample()
     settings = {"optimizer": None, "tol": 1e-10, "max_iter": 10_000, "intercept_variance": 0.0}
-    want = IntersectionGPRegressor(solver="cholesky", **settings).fit(X, y, weights)
-    got = IntersectionGPRegressor(solver=solver, **settings).fit(X, y, weights)
+    want = IntersectionGPRegressor(**of_terms(solver="cholesky", **settings)).fit(X, y, weights)
+    got = IntersectionGPRegressor(**of_terms(solver=solver, **settings)).fit(X, y, weights)
     np.testing.assert_allclose(got.predict(X), want.predict(X), rtol=1e-7, atol=1e-7 * np.ptp(y))
 
 

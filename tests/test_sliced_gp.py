@@ -26,8 +26,8 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     SlicedGPClassifier,
     SlicedGPRegressor,
+    Solver,
 )
-from histrs.gaussian_process._kernel_gp import KernelGP
 from histrs.gaussian_process._kernels.projected import Projected
 from histrs.gaussian_process._sliced import (
     base,
@@ -54,7 +54,8 @@ from histrs.gaussian_process._sliced.projections import (
     kernel_matrix,
     outer_gradients,
 )
-from tests.helpers import assert_close, with_amplitude
+from histrs.gaussian_process.kernels import Constant
+from tests.helpers import assert_close, of_terms
 from tests.oracles import sliced as oracle
 
 
@@ -888,13 +889,14 @@ def test_more_rows_are_as_a_fit_with_the_same_projections(table):
     X, y = table
     model = few(tol=1e-8).fit(X[:80], y[:80])
     whole = IntersectionGPRegressor(
-        **{**model._inner.get_params(), "noise": model.noise_, "amplitude": model.noise_},
+        **of_terms(**{**model._inner.get_params(deep=False), "noise": model.noise_})
     )
     T = model._projection.apply(X, 1)
     model.partial_fit(X[80:100], y[80:100]).partial_fit(X[100:], y[100:])
     # In the unit of the first rows.
     unit = y[:80].std() / y.std()
-    whole.set_params(noise=model.noise_ * unit**2, amplitude=model.noise_ * unit**2).fit(T, y)
+    kernel = Constant(model.noise_ * unit**2) * model._inner._asked()[1]
+    whole.set_params(noise=model.noise_ * unit**2, kernel=kernel).fit(T, y)
     for found, expected in zip(
         model.predict(X, return_std=True), whole.predict(T, return_std=True), strict=True
     ):
@@ -917,10 +919,8 @@ def test_rows_that_came_and_went_leave_no_trace(make, table):
     # Those behind move up.
     removed = [0, 5, 119]
     rest = np.delete(np.arange(120), removed)
-    given = {"noise": model._inner.noise_, "amplitude": model._inner.amplitude_}
-    if isinstance(model._inner, KernelGP):
-        kernel = model._inner._asked()[1]
-        given = with_amplitude(type(model._inner), {**given, "kernel": kernel})
+    kernel = Constant(model._inner.amplitude_) * model._inner._asked()[1]
+    given = {"noise": model._inner.noise_, "kernel": kernel}
     inner = clone(model._inner).set_params(optimizer=None, **given)
     model.forget(removed).partial_fit(X[removed], y[removed])
     order = np.append(rest, removed)
@@ -1445,9 +1445,8 @@ def test_parameters_set_after_a_fit_change_predictions_alone(table, make):
         metric="identity",
         n_metric_steps=0,
         tol=0.5,
-        max_iter=1,
-        solver="cg",
         random_state=5,
+        solver=Solver("cg", max_iter=1),
     )
     np.testing.assert_array_equal(answers(model, X), before)
     # Those that are documented do.

@@ -12,7 +12,7 @@ from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics import log_loss
 
 from histrs import _histrs, _memory
-from histrs.gaussian_process import GPClassifier, SlicedGPClassifier
+from histrs.gaussian_process import GPClassifier, SlicedGPClassifier, Solver
 from histrs.gaussian_process._sliced import classification_learning, fitting, matern
 from histrs.gaussian_process._sliced.matern import LearnedMatern, of_length
 from histrs.gaussian_process.kernels import Radial
@@ -219,7 +219,7 @@ def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
     monkeypatch.setattr(Radial, "n_landmarks", lambda self, n: 1)
     X, y = blobs(rng, 150)
     with pytest.warns(match="is solved to .* not to 1e-03 .* in 2 iterations"):
-        process(solver="cg", max_iter=2, calibration=None).fit(X, y)
+        process(solver=Solver("cg", max_iter=2), calibration=None).fit(X, y)
 
 
 # ---- the classifier ------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     SlicedGPClassifier,
     SlicedGPRegressor,
+    Solver,
 )
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._kernels.projected import Projected
@@ -1036,7 +1037,7 @@ def test_noise_and_amplitude_of_many_rows_are_those_of_some(rng, weighted):
     few = clone(inner).fit(T[some], y[some], None if weights is None else weights[some])
     scaled = found(inner, y, 40)
     assert scaled.optimizer is None
-    assert (scaled.noise, scaled.amplitude) == (few.noise_, few.amplitude_)
+    assert (scaled.noise, scaled._asked()[0].value) == (few.noise_, few.amplitude_)
     assert inner.optimizer is not None
     # Of so many, all tell them; and some of one value tell nothing.
     assert found(inner, y, 60) is inner
@@ -1322,7 +1323,7 @@ def test_what_is_set_later_and_has_no_meaning_for_smooth_kernels_is_let_be(rng):
         n_projections=8, n_metric_steps=0, smoothness="cubic", random_state=0
     ).fit(X, X[:, 0])
     expected = model.predict(X, return_std=True)
-    model.set_params(interpolation="nearest", variance="coarse", n_jobs=2)
+    model.set_params(variance="coarse", n_jobs=2)
     for found, known in zip(model.predict(X, return_std=True), expected, strict=True):
         np.testing.assert_array_equal(found, known)
 
@@ -1411,11 +1412,13 @@ def test_a_kernel_is_tried_where_it_can_do_what_is_asked_for(
 def test_another_fit_leaves_nothing_of_a_kernel_before(rng):
     X = rng.normal(size=(40, 3))
     y = X[:, 0] > 0.0
-    model = SlicedGPClassifier(kernel="matern", random_state=0, n_jobs=1, max_iter=77).fit(X, y)
+    model = SlicedGPClassifier(
+        kernel="matern", random_state=0, n_jobs=1, solver=Solver(max_iter=77)
+    ).fit(X, y)
     assert model.length_scale_ > 0.0
     assert model.offsets_.tolist() == [0.0] * 3
     inner = model._inner.get_params()
-    assert (inner["n_jobs"], inner["max_iter"], inner["tol"]) == (1, 77, model.tol)
+    assert (inner["n_jobs"], inner["solver"].max_iter, inner["tol"]) == (1, 77, model.tol)
     # Classes that are told apart keep some noise.
     assert inner["noise_bounds"] == classification_learning._NOISE_BOUNDS
     assert model._inner.noise_ >= inner["noise_bounds"][0] * (1 - 1e-12)

@@ -8,6 +8,8 @@ from scipy import sparse
 from scipy.stats import multivariate_normal
 
 from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.gaussian_process.kernels import Splines
+from tests.helpers import of_terms
 from tests.oracles import laplace
 from tests.oracles import smooth as oracle
 
@@ -27,13 +29,15 @@ def make(smoothness, rough, solver="cholesky", **given):
     extra = {"rough_weight": rough} if smoothness == "both" else {}
     given = {"optimizer": None, "slope_weight": 0.8, "amplitude": 0.7, "noise": 0.2, **given}
     return IntersectionGPClassifier(
-        smoothness=smoothness,
-        solver=solver,
-        tol=1e-9,
-        variance="exact",
-        **extra,
-        **given,
-        random_state=0,
+        **of_terms(
+            smoothness=smoothness,
+            solver=solver,
+            tol=1e-9,
+            variance="exact",
+            **extra,
+            **given,
+            random_state=0,
+        )
     )
 
 
@@ -136,14 +140,14 @@ def test_rows_that_come_and_go(smoothness, rough, solver, likelihood):
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_learns_how_smooth_functions_are(n_classes):
     X, y, w, others = sample(n_classes, n=150)
-    model = IntersectionGPClassifier(smoothness="both", random_state=0).fit(X, y, w)
+    model = IntersectionGPClassifier(Splines(rough_weight=1.0), random_state=0).fit(X, y, w)
     assert model.likelihood_ == ("bernoulli" if n_classes == 2 else "gaussian")
     assert model.smoothness_ == "both"
     assert model.slope_weight_ > 0.0
     assert model.rough_weight_ > 0.0
     assert model.score(X, y) > 0.8
     rows = sparse.csr_array(X)
-    same = IntersectionGPClassifier(smoothness="both", random_state=0).fit(rows, y, w)
+    same = IntersectionGPClassifier(Splines(rough_weight=1.0), random_state=0).fit(rows, y, w)
     np.testing.assert_allclose(same.predict_proba(others), model.predict_proba(others), atol=1e-5)
 
 
@@ -152,7 +156,7 @@ def test_many_weighted_rows():
     rng = np.random.default_rng(0)
     X = rng.random((1300, 2))
     y = (X[:, 0] + 0.3 * rng.normal(size=1300) > 0.6).astype(int)
-    model = IntersectionGPClassifier(smoothness="cubic", likelihood="bernoulli", random_state=0)
+    model = IntersectionGPClassifier(Splines(), likelihood="bernoulli", random_state=0)
     assert model.fit(X, y, rng.choice([0.5, 2.0], 1300)).score(X, y) > 0.75
 
 
@@ -161,7 +165,6 @@ def test_many_weighted_rows():
     [
         {"n_interactions": 1},
         {"n_bins": 20},
-        {"feature_transform": "power"},
         {"feature_weights": "ard"},
         {"variance": "coarse"},
         {"solver": "coordinate-descent"},
@@ -170,12 +173,12 @@ def test_many_weighted_rows():
 )
 def test_what_smooth_functions_do_not_go_with_is_refused(options):
     X, y, _, others = sample()
-    with pytest.raises(ValueError, match="smooth"):
-        IntersectionGPClassifier(smoothness="both", **options, random_state=0).fit(X, y)
-    model = IntersectionGPClassifier(smoothness="both", random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"Splines|feature_weights"):
+        IntersectionGPClassifier(**of_terms(smoothness="both", **options, random_state=0)).fit(X, y)
+    model = IntersectionGPClassifier(Splines(rough_weight=1.0), random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="smooth"):
         model.export_tables()
-    with pytest.raises(ValueError, match="smooth"):
+    with pytest.raises(ValueError, match="Splines"):
         model.set_params(n_bins=20).predict(others)
 
 

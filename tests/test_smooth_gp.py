@@ -13,11 +13,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel
 
-from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process import IntersectionGPRegressor, Solver
 from histrs.gaussian_process._hyperparameters import Hyperparameters
 from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._smooth.choice import check_supported, kernels_to_try, some_rows
+from histrs.gaussian_process._smooth.choice import kernels_to_try, some_rows
 from histrs.gaussian_process._smooth.term import SmoothRows, SmoothScore, SmoothTerm
+from histrs.gaussian_process._support import check_supported
+from histrs.gaussian_process.kernels import Splines
+from tests.helpers import of_terms
 from tests.oracles import smooth as oracle
 
 KEPT = {"optimizer": None, "noise": 0.1, "amplitude": 0.7, "slope_weight": 2.0}
@@ -55,7 +58,7 @@ def covariance(model, A, B, X, masses=None):
 def make(smoothness, rough, **options):
     extra = {"rough_weight": rough} if smoothness == "both" else {}
     return IntersectionGPRegressor(
-        smoothness=smoothness, **extra, **{**KEPT, **options}, random_state=0
+        **of_terms(smoothness=smoothness, **extra, **{**KEPT, **options}, random_state=0)
     )
 
 
@@ -136,11 +139,8 @@ def test_one_feature_is_a_smoothing_spline(weighted):
     spline = make_smoothing_spline(x, y, w=weights, lam=lam)
     # lam int f''^2 + sum w (y - f)^2, lines free: noise / amplitude = lam in the unit of x.
     model = IntersectionGPRegressor(
-        smoothness="cubic",
+        1.0 * Splines(slope_weight=1e6, feature_weights=None),
         noise=lam,
-        amplitude=1.0,
-        slope_weight=1e6,
-        feature_weights=None,
         optimizer=None,
         solver="cholesky",
         random_state=0,
@@ -154,7 +154,7 @@ def test_one_feature_is_a_smoothing_spline(weighted):
 
 def test_scikit_learn_finds_the_same_likelihood(data):
     X, y, X_star = data
-    model = IntersectionGPRegressor(smoothness="cubic", random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(Splines(), random_state=0).fit(X, y)
     unit = y.std()
 
     class Definition(Kernel):
@@ -237,10 +237,14 @@ def test_iterations_are_few_and_deviations_right(smoothness):
     f = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + np.exp(X[:, 2])
     y = f + 0.3 * rng.standard_normal(len(f))
     options = {"smoothness": smoothness, "rough_weight": 1e-3, "noise": 0.1, "amplitude": 5.0}
-    fitted = IntersectionGPRegressor(**options, solver="cg", optimizer=None, random_state=0)
+    fitted = IntersectionGPRegressor(
+        **of_terms(**options, solver="cg", optimizer=None, random_state=0)
+    )
     fitted.fit(X[:2000], y[:2000])
     assert fitted.n_iter_.max() <= 20
-    plain = clone(fitted).set_params(preconditioner=None).fit(X[:2000], y[:2000])
+    plain = (
+        clone(fitted).set_params(solver=Solver("cg", preconditioner=None)).fit(X[:2000], y[:2000])
+    )
     assert plain.n_iter_.max() > 3 * fitted.n_iter_.max()
     mean, std = fitted.predict(X[2000:], return_std=True)
     assert np.sqrt(np.mean((mean - f[2000:]) ** 2)) < 0.05
@@ -256,12 +260,12 @@ def test_of_many_rows_some_tell_the_weights():
     rng = np.random.default_rng(0)
     X = rng.random((2100, 3))
     y = np.sin(6 * X[:, 0]) + X[:, 1] + 0.2 * rng.standard_normal(len(X))
-    model = IntersectionGPRegressor(smoothness="cubic", random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(Splines(), random_state=0).fit(X, y)
     assert len(model.theta_) == 3
     assert model.noise_ * y.var() == pytest.approx(0.04, rel=0.1)
     values = np.log([model.noise_, model.amplitude_, model.slope_weight_])
     np.testing.assert_allclose(model.theta_, values)
-    whole = IntersectionGPRegressor(smoothness="cubic", solver="cholesky", random_state=0).fit(X, y)
+    whole = IntersectionGPRegressor(Splines(), solver="cholesky", random_state=0).fit(X, y)
     gap = whole.log_marginal_likelihood() - whole.log_marginal_likelihood(model.theta_)
     assert -0.1 < gap < 2.0
 
@@ -275,7 +279,7 @@ def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
     for name, f in (("smooth", smooth), ("steps", steps)):
         y = f + 0.1 * rng.standard_normal(400)
         for smoothness in ("linear", "cubic", "both"):
-            model = IntersectionGPRegressor(smoothness=smoothness, random_state=0).fit(
+            model = IntersectionGPRegressor(**of_terms(smoothness=smoothness), random_state=0).fit(
                 X[:200], y[:200]
             )
             error[name, smoothness] = np.sqrt(np.mean((model.predict(X[200:]) - f[200:]) ** 2))
@@ -290,7 +294,6 @@ def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
         {"n_bins": 64},
         {"n_interactions": 1},
         {"interactions": [(0, 1)]},
-        {"feature_transform": "power"},
         {"feature_weights": "ard"},
         {"feature_weights": "relevance"},
         {"variance": "fine"},
@@ -301,16 +304,21 @@ def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
 )
 def test_what_smooth_functions_do_not_go_with_is_refused(data, options):
     X, y, _ = data
-    model = IntersectionGPRegressor(smoothness="cubic", **options, random_state=0)
-    with pytest.raises(ValueError, match=next(iter(options)).replace("n_i", "i")):
+    model = IntersectionGPRegressor(**of_terms(smoothness="cubic", **options, random_state=0))
+    with pytest.raises(
+        ValueError,
+        match=next(iter(options))
+        .replace("n_interactions", "Splines")
+        .replace("interactions", "Splines"),
+    ):
         model.fit(X, y)
     assert not hasattr(model, "dual_coef_")
 
 
 def test_what_is_asked_of_a_fit_is_refused_too(data):
     X, y, _ = data
-    model = IntersectionGPRegressor(smoothness="cubic", random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="smoothness"):
+    model = IntersectionGPRegressor(Splines(), random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="those of Splines are smooth"):
         model.export_tables()
     with pytest.raises(ValueError, match="n_bins"):
         model.set_params(n_bins=16).predict(X)
@@ -321,23 +329,23 @@ def test_what_is_asked_of_a_fit_is_refused_too(data):
 
 def test_awkward_rows(data):
     X, y, _ = data
-    one = IntersectionGPRegressor(smoothness="both", optimizer=None, random_state=0).fit(
+    one = IntersectionGPRegressor(Splines(rough_weight=1.0), optimizer=None, random_state=0).fit(
         X[:1], y[:1]
     )
     assert one.predict(X[:3]) == pytest.approx(y[0])
-    model = IntersectionGPRegressor(
-        smoothness="cubic", optimizer=None, feature_weights=None, random_state=0
-    )
+    model = IntersectionGPRegressor(Splines(feature_weights=None), optimizer=None, random_state=0)
     with pytest.raises(ValueError, match="Scale the features down"):
         model.fit(X * 1e150, y)
-    scaled = clone(model).set_params(feature_weights="scale").fit(X * 1e150, y)
-    plain = clone(model).set_params(feature_weights="scale").fit(X, y)
+    scaled = clone(model).set_params(kernel=Splines(feature_weights="scale")).fit(X * 1e150, y)
+    plain = clone(model).set_params(kernel=Splines(feature_weights="scale")).fit(X, y)
     np.testing.assert_allclose(scaled.predict(X * 1e150), plain.predict(X), rtol=1e-6)
 
 
 def test_threads_do_not_matter(data):
     X, y, X_star = data
-    model = IntersectionGPRegressor(smoothness="both", solver="cg", optimizer=None, random_state=0)
+    model = IntersectionGPRegressor(
+        Splines(rough_weight=1.0), solver="cg", optimizer=None, random_state=0
+    )
     found = [clone(model).set_params(n_jobs=n).fit(X, y).predict(X_star) for n in (1, 2, 7)]
     assert np.array_equal(found[0], found[1])
     assert np.array_equal(found[0], found[2])
@@ -483,7 +491,7 @@ def test_a_search_that_is_not_converged_says_so(data):
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_rows_as_far_outside_as_there_are_numbers(rng, smoothness, container):
     X, y = rng.random((30, 3)), rng.normal(size=30)
-    model = IntersectionGPRegressor(smoothness=smoothness, random_state=0).fit(X, y)
+    model = IntersectionGPRegressor(**of_terms(smoothness=smoothness), random_state=0).fit(X, y)
     std = [
         model.predict(container(X[:2] * scale), return_std=True)[1]
         for scale in (1.0, 1e50, 1e100, 1e160, 1e300)
@@ -505,19 +513,16 @@ def test_of_more_rows_than_that_some_are_drawn(n):
     np.testing.assert_array_equal(rows, some_rows(SimpleNamespace(_seed=3), n, 40))
 
 
-@pytest.mark.parametrize("parameter", ["intercept_variance", "feature_transform", "n_bins"])
-def test_what_goes_without_smooth_functions_goes_with_others(parameter):
-    refused = {"intercept_variance": 0.5, "feature_transform": "power", "n_bins": 9}
-    model = IntersectionGPRegressor(**{parameter: refused[parameter]})
-    check_supported(model)
-    model.set_params(smoothness="both")
-    with pytest.raises(ValueError, match=parameter):
-        check_supported(model)
+def test_what_goes_without_smooth_functions_goes_with_others():
+    model = IntersectionGPRegressor(n_bins=9)
+    check_supported(model, np.eye(3))
+    model.set_params(kernel=Splines())
+    with pytest.raises(ValueError, match="n_bins"):
+        check_supported(model, np.eye(3))
 
 
-@pytest.mark.parametrize("options", [{"intercept_variance": 0}, {"feature_weights": np.ones(3)}])
-def test_what_goes_with_smooth_functions_is_taken(options):
-    check_supported(IntersectionGPRegressor(smoothness="cubic", **options))
+def test_what_goes_with_smooth_functions_is_taken():
+    check_supported(IntersectionGPRegressor(Splines(feature_weights=np.ones(3))), np.eye(3))
 
 
 @pytest.mark.parametrize(
@@ -536,7 +541,7 @@ def test_a_search_begins_with_weights_within_their_bounds(free, weights):
     bounds = {"slope_weight_bounds": (0.1, 100.0), "rough_weight_bounds": (0.1, 100.0)}
     for name in {"slope_weight", "rough_weight"} - set(free):
         bounds[f"{name}_bounds"] = "fixed"
-    model = IntersectionGPRegressor(smoothness="both", **bounds)
+    model = IntersectionGPRegressor(**of_terms(smoothness="both", **bounds))
     model.n_features_in_ = 3
     kernel = GeneralizedKernel(smoothness="both", slope_weight=0.5, rough_weight=0.2)
     space = model._search_space(Hyperparameters(np.array([0.1]), np.array([1.0]), kernel))
@@ -545,7 +550,7 @@ def test_a_search_begins_with_weights_within_their_bounds(free, weights):
 
 
 def test_a_search_begins_once_with_each_weight():
-    model = IntersectionGPRegressor(smoothness="cubic")
+    model = IntersectionGPRegressor(Splines())
     model.n_features_in_ = 3
     kernel = GeneralizedKernel(smoothness="cubic", slope_weight=1.0)
     space = model._search_space(Hyperparameters(np.array([0.1]), np.array([1.0]), kernel))

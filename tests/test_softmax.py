@@ -17,6 +17,7 @@ from histrs.gaussian_process import IntersectionGPClassifier, _softmax, _softmax
 from histrs.gaussian_process._dense import system as dense_system
 from histrs.gaussian_process._softmax import SoftmaxPrior
 from histrs.gaussian_process._softmax_newton import NewtonSystem
+from tests.helpers import of_terms
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
@@ -54,7 +55,7 @@ def test_is_laplaces_approximation(amplitude, weighted):
     X, t, w, others = sample()
     w = w / w.mean() if weighted else np.ones(len(t))
     C, f, mean, variance = by_definition(X, t, w, others, amplitude)
-    model = IntersectionGPClassifier(amplitude=amplitude, **GIVEN, random_state=0)
+    model = IntersectionGPClassifier(**of_terms(amplitude=amplitude, **GIVEN, random_state=0))
     model.fit(X, t, sample_weight=w if weighted else None)
     ours, spread = model.latent_mean_and_variance(others)
     np.testing.assert_allclose(ours, mean, rtol=1e-5, atol=1e-6)
@@ -170,7 +171,7 @@ def test_a_newton_step_is_that_of_dense_algebra(monkeypatch, amplitude):
 
 def test_classes_of_more_rows_than_the_memory_holds_are_refused(monkeypatch):
     X, t, _, _ = sample(13)
-    model = IntersectionGPClassifier(**GIVEN, random_state=0)
+    model = IntersectionGPClassifier(**of_terms(**GIVEN, random_state=0))
     # Two matrices for each of three classes, and two more.
     for n_matrices, fits in ((8, True), (7, False)):
         monkeypatch.setattr(dense_system, "physical_memory", lambda n=n_matrices: 8 * 40**2 * n)
@@ -207,7 +208,9 @@ def test_kernels_that_are_singular_and_large():
 def test_two_classes_are_those_of_the_bernoulli_likelihood():
     X, t, w, others = sample(1, n_classes=2)
     models = [
-        IntersectionGPClassifier(**{**GIVEN, "likelihood": name}, random_state=0).fit(X, t, w)
+        IntersectionGPClassifier(**of_terms(**{**GIVEN, "likelihood": name}, random_state=0)).fit(
+            X, t, w
+        )
         for name in ("softmax", "bernoulli")
     ]
     assert models[0].likelihood_ == "bernoulli"
@@ -218,7 +221,7 @@ def test_a_row_of_no_weight_leaves_no_trace():
     X, t, w, others = sample(2)
     w = w * (np.arange(40) % 3 > 0)
     w[:3] = 1.0
-    model = IntersectionGPClassifier(amplitude=2.0, **GIVEN, random_state=0).fit(
+    model = IntersectionGPClassifier(**of_terms(amplitude=2.0, **GIVEN, random_state=0)).fit(
         X, t, sample_weight=w
     )
     kept = w > 0
@@ -228,7 +231,9 @@ def test_a_row_of_no_weight_leaves_no_trace():
 
 def test_rows_come_and_go():
     X, t, w, others = sample(3, n=60)
-    model = IntersectionGPClassifier(amplitude=5.0, **{**GIVEN, "tol": 1e-8}, random_state=0)
+    model = IntersectionGPClassifier(
+        **of_terms(amplitude=5.0, **{**GIVEN, "tol": 1e-8}, random_state=0)
+    )
     grown = pickle.loads(pickle.dumps(model.fit(X[:40], t[:40], w[:40])))
     grown.partial_fit(X[40:], t[40:], sample_weight=w[40:])
     *_, mean, _ = by_definition(X, t, w, others, 5.0)
@@ -248,7 +253,7 @@ def test_a_class_that_comes_later():
     X, y = load_iris(return_X_y=True)
     X, y = X[::3], y[::3]
     first = y < 2
-    model = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(
+    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(
         X[first], y[first], None
     )
     # Of two classes there is one function.
@@ -258,7 +263,7 @@ def test_a_class_that_comes_later():
     later = np.setdiff1d(np.arange(50), begun)
     X[later[0]], y[later[0]] = X[later[0]], 3
     model.partial_fit(X[later], y[later])
-    at_once = IntersectionGPClassifier(amplitude=3.0, **GIVEN, random_state=0).fit(X, y)
+    at_once = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, y)
     order = np.argsort(np.append(begun, later))
     np.testing.assert_allclose(model.dual_coef_[order], at_once.dual_coef_, atol=1e-5)
     assert model.predict_proba(X).shape == (50, 4)
@@ -298,9 +303,9 @@ def test_lower_log_loss_on_digits():
 
 def test_without_calibration():
     X, t, _, others = sample(6)
-    model = IntersectionGPClassifier(amplitude=4.0, calibration=None, **GIVEN, random_state=0).fit(
-        X, t
-    )
+    model = IntersectionGPClassifier(
+        **of_terms(amplitude=4.0, calibration=None, **GIVEN, random_state=0)
+    ).fit(X, t)
     *_, mean, variance = by_definition(X, t, np.ones(40), others, 4.0)
     expected = softmax(mean / np.sqrt(1.0 + np.pi / 8.0 * variance), axis=1)
     np.testing.assert_allclose(model.predict_proba(others), expected, atol=1e-6)
@@ -310,14 +315,16 @@ def test_without_calibration():
     ("parameters", "said"),
     [
         ({"solver": "cg"}, "solver='cholesky'"),
-        ({"n_interactions": 1}, "pairs of features"),
-        ({"shared_hyperparameters": False}, "shared_hyperparameters=False"),
+        ({"n_interactions": 1}, "Interactions"),
+        ({"shared_hyperparameters": False}, "shared=False"),
     ],
 )
 def test_what_goes_without_it(parameters, said):
     X, t, _, _ = sample()
     with pytest.raises(ValueError, match=said):
-        IntersectionGPClassifier(likelihood="softmax", **parameters, random_state=0).fit(X, t)
+        IntersectionGPClassifier(
+            **of_terms(likelihood="softmax", **parameters, random_state=0)
+        ).fit(X, t)
 
 
 def test_what_is_chosen():
@@ -326,7 +333,7 @@ def test_what_is_chosen():
     assert model.likelihood_ == "softmax"
     assert IntersectionGPClassifier(random_state=0).fit(X[:399], t[:399]).likelihood_ == "gaussian"
     for parameters in ({"optimizer": None}, {"calibration": None}, {"solver": "cg"}):
-        other = IntersectionGPClassifier(**parameters, random_state=0).fit(X, t)
+        other = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, t)
         assert other.likelihood_ == "gaussian"
     assert (
         IntersectionGPClassifier(random_state=0).fit(X, np.arange(420) % 65).likelihood_

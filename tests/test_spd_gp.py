@@ -27,7 +27,7 @@ from histrs.gaussian_process._dense.left_out import centred_leave_one_out
 from histrs.gaussian_process.kernels import Constant, Divergence, LogEuclidean, Tangent
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
 from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
-from tests.helpers import assert_close
+from tests.helpers import assert_close, of_terms
 from tests.oracles import spd as oracle
 from tests.test_dense_parts import by_centring, left_out_one_by_one
 
@@ -139,7 +139,7 @@ def test_the_kernel_of_the_divergence_is_definite_at_every_inverse_temperature(r
 def test_rows_come_and_go(rng, model_class, kernel):
     X, y = matrices(rng, 50)
     y = y if model_class is SPDGPRegressor else np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    grown = model_class(**given(kernel), random_state=0).partial_fit(X[:30], y[:30])
+    grown = model_class(**of_terms(**given(kernel), random_state=0)).partial_fit(X[:30], y[:30])
     grown.partial_fit(X[30:], y[30:]).forget([3, 45])
     kept = np.setdiff1d(np.arange(50), [3, 45])
     # The reference stays that of the first matrices.
@@ -455,7 +455,7 @@ def test_rows_are_matrices(rng, model_class):
     assert get_tags(model_class()).input_tags.three_d_array
     X, y = classes(rng, 20, p=4)
     y = (y == "a").astype(int)
-    model = model_class(**GIVEN).fit(X, y)
+    model = model_class(**of_terms(**GIVEN)).fit(X, y)
     with pytest.raises(ValueError, match="single matrix"):
         model.partial_fit(X[0], y[:4])
     for call in (model.fit, model.partial_fit, lambda Z, _: model.predict(Z)):
@@ -551,7 +551,7 @@ def test_what_is_refused(rng):
 def test_what_is_no_covariance_is_named_by_its_place(rng, monkeypatch, model_class, kernel):
     X, y = matrices(rng, 20)
     y = (y > np.median(y)).astype(float)
-    model = model_class(**given(kernel), random_state=0).fit(X, y)
+    model = model_class(**of_terms(**given(kernel), random_state=0)).fit(X, y)
     bad = X.copy()
     bad[17] = -bad[17]
     # Neither in the part of the rows that is looked at first, nor in that which has weight.

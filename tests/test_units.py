@@ -6,9 +6,14 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    LikelihoodSearch,
+)
+from histrs.gaussian_process.kernels import Intersection
 from tests.all_estimators import CASES, data
-from tests.helpers import assert_close
+from tests.helpers import assert_close, of_terms
 
 SOLVERS = ["auto", "cg"]
 each_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -73,9 +78,9 @@ def test_units_of_columns_do_not_matter(rng, model_class):
     assert_close(scaled.latent_mean_and_variance(X * units)[0], means, 1e-6)
     # Without weights the largest column is all that counts.
     parameters = {"feature_weights": None, "intercept_variance": 0.0, "optimizer": None}
-    plain = model_class(**parameters, random_state=0).fit(X, y)
+    plain = model_class(**of_terms(**parameters, random_state=0)).fit(X, y)
     with pytest.warns(UserWarning, match="feature 2 spread over"):
-        carried = model_class(**parameters, random_state=0).fit(X * units, y)
+        carried = model_class(**of_terms(**parameters, random_state=0)).fit(X * units, y)
     means = plain.latent_mean_and_variance(X)[0]
     assert np.ptp(carried.latent_mean_and_variance(X * units)[0] - means) > 0.1 * np.ptp(means)
 
@@ -109,8 +114,12 @@ def test_each_target_is_fitted_as_if_alone(rng, solver):
 def test_one_pair_for_all_targets_on_request(rng):
     X, y = smooth(rng)
     Y = np.column_stack([y, rng.normal(size=len(y))])
-    shared = IntersectionGPRegressor(shared_hyperparameters=True, random_state=0).fit(X, Y)
-    each = IntersectionGPRegressor(shared_hyperparameters=False, random_state=0).fit(X, Y)
+    shared = IntersectionGPRegressor(random_state=0, optimizer=LikelihoodSearch(shared=True)).fit(
+        X, Y
+    )
+    each = IntersectionGPRegressor(random_state=0, optimizer=LikelihoodSearch(shared=False)).fit(
+        X, Y
+    )
     assert isinstance(shared.noise_, float)
     assert np.min(each.noise_) < shared.noise_ < np.max(each.noise_)
     assert each.log_marginal_likelihood() > shared.log_marginal_likelihood()
@@ -123,7 +132,9 @@ def test_classes_share_unless_told(rng):
     X, y = smooth(rng)
     y = np.digitize(y, np.quantile(y, [0.3, 0.6]))
     assert isinstance(IntersectionGPClassifier(random_state=0).fit(X, y).noise_, float)
-    model = IntersectionGPClassifier(shared_hyperparameters=False, random_state=0).fit(X, y)
+    model = IntersectionGPClassifier(random_state=0, optimizer=LikelihoodSearch(shared=False)).fit(
+        X, y
+    )
     assert model.noise_.shape == (3,)
     assert model.predict(X, return_std=True)[1].shape == (len(y), 3)
     assert model.score(X, y) > 0.6
@@ -134,19 +145,19 @@ def test_given_values_for_each_target(rng):
     Y = np.column_stack([y, 10 * y])
     parameters = {"optimizer": None, "variance": "exact"}
     both = IntersectionGPRegressor(
-        noise=[0.1, 0.5], amplitude=[1.0, 2.0], **parameters, random_state=0
+        **of_terms(noise=[0.1, 0.5], amplitude=[1.0, 2.0], **parameters, random_state=0)
     ).fit(X, Y)
     mean, std = both.predict(X, return_std=True)
     for k, (noise, amplitude) in enumerate([(0.1, 1.0), (0.5, 2.0)]):
         alone = IntersectionGPRegressor(
-            noise=noise, amplitude=amplitude, **parameters, random_state=0
+            **of_terms(noise=noise, amplitude=amplitude, **parameters, random_state=0)
         )
         expected_mean, expected_std = alone.fit(X, Y[:, k]).predict(X, return_std=True)
         np.testing.assert_allclose(mean[:, k], expected_mean, rtol=1e-8)
         np.testing.assert_allclose(std[:, k], expected_std, rtol=1e-8)
     for noise in ([0.1, 0.2, 0.3], [0.1, -0.2], [0.1, np.nan]):
         with pytest.raises(ValueError, match="noise"):
-            IntersectionGPRegressor(noise=noise, **parameters, random_state=0).fit(X, Y)
+            IntersectionGPRegressor(**of_terms(noise=noise, **parameters, random_state=0)).fit(X, Y)
 
 
 @pytest.mark.parametrize("value", [0.0, 7.0, 1e160, 1e-300])
@@ -216,22 +227,23 @@ def test_a_column_that_carries_the_kernel_is_named(rng):
     X = rng.random((60, 3)) * [1.0, 1e5, 2.0]
     with pytest.warns(UserWarning, match=r"feature 1 spread over .* feature_weights=\"scale\""):
         IntersectionGPRegressor(
-            feature_weights=None, intercept_variance=0.0, optimizer=None, random_state=0
+            Intersection(feature_weights=None, intercept_variance=0.0),
+            optimizer=None,
+            random_state=0,
         ).fit(X, X[:, 0])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         IntersectionGPRegressor(optimizer=None, random_state=0).fit(X, X[:, 0])
         # A transform may make them alike.
         IntersectionGPRegressor(
-            feature_weights=None,
-            intercept_variance=0.0,
+            Intersection("power", feature_weights=None, intercept_variance=0.0, exponent=0.05),
             optimizer=None,
-            feature_transform="power",
-            exponent=0.05,
             random_state=0,
         ).fit(X, X[:, 0])
         # Columns of one unit, and one beside constants.
         for rows in (X[:, [0, 2]], X[:, [1]], X * [0.0, 1.0, 0.0]):
             IntersectionGPRegressor(
-                feature_weights=None, intercept_variance=0.0, optimizer=None, random_state=0
+                Intersection(feature_weights=None, intercept_variance=0.0),
+                optimizer=None,
+                random_state=0,
             ).fit(rows, X[:, 0])

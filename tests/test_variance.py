@@ -12,8 +12,17 @@ from sklearn.datasets import load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process import _variance as variance_module
+from histrs.gaussian_process.kernels import Intersection
 from histrs.testing import histograms
-from tests.helpers import CONTAINERS, PLAIN, ExactGP, assert_close, awkward_histograms, dense
+from tests.helpers import (
+    CONTAINERS,
+    PLAIN,
+    ExactGP,
+    assert_close,
+    awkward_histograms,
+    dense,
+    of_terms,
+)
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -22,12 +31,12 @@ pytestmark = pytest.mark.simd_paths
 def fit(X, noise=0.1, amplitude=1.0, **parameters):
     y = np.sin(1.0 + np.arange(len(dense(X))))
     parameters = {**PLAIN, "noise": noise, "amplitude": amplitude, "tol": 1e-10, **parameters}
-    return IntersectionGPRegressor(**parameters, random_state=0).fit(X, y)
+    return IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
 
 
 def variance(model, X, name, **parameters):
     """The latent variance of a fitted model by another method, for a target of variance 1."""
-    found = model.set_params(variance=name, **parameters).latent_mean_and_variance(X)[1]
+    found = model.set_params(**of_terms(variance=name, **parameters)).latent_mean_and_variance(X)[1]
     return found / model.y_std_**2
 
 
@@ -115,7 +124,7 @@ def test_coarse_with_an_intercept_and_weights_is_its_definition(rng, c, weighted
     X, X_star = rng.random((40, 6)), 1.5 * rng.random((15, 6))
     w = rng.choice([0.1, 1.0, 3.0], 40) if weighted else np.ones(40)
     model = IntersectionGPRegressor(
-        **{**PLAIN, "intercept_variance": c}, noise=0.2, random_state=0
+        **of_terms(**{**PLAIN, "intercept_variance": c}, noise=0.2, random_state=0)
     ).fit(X, np.sin(np.arange(40)), sample_weight=w)
     expected = coarse_by_definition(X, X_star, 0.2, c, w)
     for name, parameters in [("coarse", {}), ("coarse-quantized", {"n_bins": 5000})]:
@@ -187,19 +196,18 @@ def test_amplitude_and_weights_count(rng, name):
 def test_everything_that_needs_a_variance_uses_it(rng, name):
     X, y = load_digits(n_class=4, return_X_y=True)
     model = IntersectionGPClassifier(
+        Intersection(feature_weights=None, intercept_variance=0.0),
         noise=3.0,
         variance=name,
         optimizer=None,
-        feature_weights=None,
-        intercept_variance=0.0,
         calibration=None,
         random_state=0,
     ).fit(X[:300], y[:300])
     latent = model.latent_mean_and_variance(X[300:])[1]
     np.testing.assert_allclose(model.predict(X[300:], return_std=True)[1] ** 2, latent + 3.0)
-    exact = IntersectionGPClassifier(noise=3.0, calibration=None, **PLAIN, random_state=0).fit(
-        X[:300], y[:300]
-    )
+    exact = IntersectionGPClassifier(
+        **of_terms(noise=3.0, calibration=None, **PLAIN, random_state=0)
+    ).fit(X[:300], y[:300])
     assert np.all(latent >= exact.latent_mean_and_variance(X[300:])[1])
     probabilities = model.predict_proba(X[300:])
     assert probabilities.max(axis=1).mean() < exact.predict_proba(X[300:]).max(axis=1).mean()
@@ -215,7 +223,9 @@ def test_the_coarse_bound_is_its_definition(rng, c):
     y = rng.normal(size=40)
     T = np.vstack([rng.gamma(1.0, size=(9, 3)), np.zeros(3), np.full(3, 50.0)])
     weights = rng.random(40) + 0.2
-    model = IntersectionGPRegressor(**{**PLAIN, "intercept_variance": c}, random_state=0)
+    model = IntersectionGPRegressor(
+        **of_terms(**{**PLAIN, "intercept_variance": c}, random_state=0)
+    )
     system = model.fit(X, y, sample_weight=weights)._posterior.system
     variance = variance_module.CoarseVariance(system, None)
     w = system.row_scale**2

@@ -17,7 +17,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._system import KernelSystem
 from histrs.gaussian_process._variance_bounds import are_near, variance_bounds
-from tests.helpers import PLAIN, ExactGP
+from tests.helpers import PLAIN, ExactGP, of_terms
 from tests.oracles.intersection import intersection_kernel
 
 
@@ -38,7 +38,9 @@ def _exact_std(model, X_train, y, X):
 def test_exact_deviations_are_between_the_bounds(rng, solver, noise, rtol):
     X, y = _histograms(rng, 163)
     model = IntersectionGPRegressor(
-        **PLAIN, noise=noise, solver=solver, max_iter=5000, amplitude=0.7, random_state=0
+        **of_terms(
+            **PLAIN, noise=noise, solver=solver, max_iter=5000, amplitude=0.7, random_state=0
+        )
     ).fit(X[:120], y[:120])
     lower, upper = model.std_bounds(X[120:], rtol)
     exact = _exact_std(model, X[:120], y[:120], X[120:])
@@ -50,7 +52,9 @@ def test_exact_deviations_are_between_the_bounds(rng, solver, noise, rtol):
 def test_bounds_hold_where_they_are_not_near(rng):
     X, y = _histograms(rng, 163)
     model = IntersectionGPRegressor(
-        **PLAIN, noise=1e-5, solver="cg", preconditioner=None, max_iter=1, random_state=0
+        **of_terms(
+            **PLAIN, noise=1e-5, solver="cg", preconditioner=None, max_iter=1, random_state=0
+        )
     )
     with pytest.warns(ConvergenceWarning):
         model.fit(X[:120], y[:120])
@@ -65,9 +69,9 @@ def test_bounds_hold_where_they_are_not_near(rng):
 
 def test_bounds_of_more_rows_than_are_solved_at_a_time_and_of_csr(rng):
     X, y = _histograms(rng, 230)
-    model = IntersectionGPRegressor(**PLAIN, noise=0.1, solver="cg", random_state=0).fit(
-        X[:60], y[:60]
-    )
+    model = IntersectionGPRegressor(
+        **of_terms(**PLAIN, noise=0.1, solver="cg", random_state=0)
+    ).fit(X[:60], y[:60])
     bounds = model.std_bounds(X[60:])
     exact = _exact_std(model, X[:60], y[:60], X[60:])
     assert np.all((bounds[0] <= exact * (1 + 1e-9)) & (exact <= bounds[1] * (1 + 1e-9)))
@@ -108,7 +112,7 @@ def test_rounding_is_counted_where_noise_hardly_is_there(rng, noise):
     X = rng.gamma(0.7, size=(30, 5))
     y = rng.normal(size=30)
     model = IntersectionGPRegressor(
-        **PLAIN, noise=noise, solver="cg", max_iter=3000, random_state=0
+        **of_terms(**PLAIN, noise=noise, solver="cg", max_iter=3000, random_state=0)
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)

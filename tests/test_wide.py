@@ -6,6 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Intersection
+from tests.helpers import of_terms
 
 N_COLUMNS = 100_000
 
@@ -40,7 +42,7 @@ def rows():
 def test_empty_columns_change_no_regression(rows, parameters):
     narrow, wide, y = rows
     few, all_ = (
-        IntersectionGPRegressor(random_state=0, **parameters).fit(X[:50], y[:50])
+        IntersectionGPRegressor(**of_terms(random_state=0, **parameters)).fit(X[:50], y[:50])
         for X in (narrow, wide)
     )
     assert_allclose(all_.dual_coef_, few.dual_coef_, rtol=1e-6, atol=1e-9)
@@ -73,7 +75,9 @@ def test_empty_columns_change_no_class(rows):
 
 def test_features_that_were_never_seen_add_to_the_variance_alone(rows):
     _, wide, y = rows
-    model = IntersectionGPRegressor(noise=0.1, optimizer=None, feature_weights=None).fit(wide, y)
+    model = IntersectionGPRegressor(
+        Intersection(feature_weights=None), noise=0.1, optimizer=None
+    ).fit(wide, y)
     row = wide[[0]].tolil()
     unseen = next(d for d in range(N_COLUMNS) if d not in set(wide.indices))
     row[0, unseen] = 2.0

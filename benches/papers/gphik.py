@@ -17,16 +17,21 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, LinearSVC
 
-from benches._data import KERNEL, PAPER, bags_of_words
+from benches._data import KERNEL, PAPER, PLAIN, bags_of_words
 from benches.bench_solvers import SOLVERS
 from benches.papers import _images
 from benches.papers._experiment import Claim, Panel, Points, Run, above, claim, experiment
 from benches.quality_svm import MeanSum
 from histrs.gaussian_process import (
+    Bins,
+    Fine,
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    LikelihoodSearch,
+    Solver,
     active_learning,
 )
+from histrs.gaussian_process.kernels import Constant, Intersection
 from histrs.metrics import intersection_kernel
 
 NOISE = 0.1
@@ -42,11 +47,9 @@ def process(**options: Any) -> IntersectionGPClassifier:
 
 def learned(transform: str, **options: Any) -> IntersectionGPClassifier:
     """Return the paper's model whose exponent is searched for, the noise given."""
-    bounds = {"noise_bounds": "fixed", "amplitude_bounds": "fixed"}
-    return process(
-        optimizer="l-bfgs-b", feature_transform=transform, exponent_bounds=(0.1, 10.0), **bounds,
-        **options,
-    )  # fmt: skip
+    kernel = Intersection(transform, exponent_bounds=(0.1, 10.0), **PLAIN)
+    kernel = Constant(1.0, "fixed") * kernel
+    return process(optimizer="l-bfgs-b", kernel=kernel, noise_bounds="fixed", **options)
 
 
 def _scenes(run: Run) -> _images.Described:
@@ -304,7 +307,9 @@ def table_4(run: Run) -> tuple[Points, str]:
         HIK: process(),
         POWER: learned("power"),
         EXPONENTIAL: learned("exponential"),
-        "GP, defaults of today": IntersectionGPClassifier(feature_weights=None, random_state=0),
+        "GP, defaults of today": IntersectionGPClassifier(
+            Intersection(feature_weights=None), random_state=0
+        ),
         "SVC, intersection": make_pipeline(MeanSum(), SVC(kernel=intersection_kernel)),
         "SVC, intersection, C = 10": make_pipeline(
             MeanSum(), SVC(C=10, kernel=intersection_kernel)
@@ -360,10 +365,10 @@ def figure_6(run: Run) -> tuple[Points, str]:
     y = np.where(split.y == 0, 1.0, -1.0)
     points = Points()
     tolerances = (1e-1, 1e-2) if run.quick else (1e-1, 1e-2, 1e-3, 1e-4, 1e-5, 1e-6)
-    settings = {"optimizer": None, **KERNEL, "noise": NOISE, "max_iter": 10_000}
-    for done, (name, parameters) in enumerate(SOLVERS.items(), start=1):
+    settings = {"optimizer": None, **KERNEL, "noise": NOISE}
+    for done, (name, solver) in enumerate(SOLVERS.items(), start=1):
         for tol in tolerances:
-            model = IntersectionGPRegressor(**settings, tol=tol, **parameters, random_state=0)
+            model = IntersectionGPRegressor(**settings, tol=tol, solver=solver, random_state=0)
             fitted, seconds = _timed(lambda model=model: model.fit(split.X, y))
             points.add(name, tol, seconds=seconds, iterations=np.max(fitted.n_iter_))
         run.progress(done, len(SOLVERS), name)
@@ -433,9 +438,9 @@ def figure_7(run: Run) -> tuple[Points, str]:
         for tol in tolerances:
             for name, options in (
                 (HIK, {}),
-                (POWER, {"feature_transform": "power", "exponent": exponent}),
+                (POWER, {"kernel": Intersection("power", exponent, **PLAIN)}),
             ):
-                model = process(tol=tol, solver="cg", preconditioner=None, **options)
+                model = process(tol=tol, solver=Solver("cg", preconditioner=None), **options)
                 model.fit(split.X, split.y)
                 points.add(
                     name, tol, accuracy=split.recognised(model.predict(split.X_test)),
@@ -612,7 +617,7 @@ def figure_10(run: Run) -> tuple[Points, str]:
             for bins in ((4, 20) if run.quick else (5, 10, 20, 50, 100, 200))
         ]
         for kind, bins in tables:
-            options = {} if bins is None else {"n_bins": bins, "interpolation": kind}
+            options = {} if bins is None else {"n_bins": Bins(bins, kind)}
             model, fit = _timed(
                 lambda split=split, options=options: process(**options).fit(split.X, split.y)
             )
@@ -780,10 +785,10 @@ def figure_12(run: Run) -> tuple[Points, str]:
     for done, exponent in enumerate(exponents, start=1):
         for name, options in (
             (EXACT, {"solver": "cholesky"}),
-            (LANCZOS, {"solver": "cg", "log_det": "lanczos"}),
-            (BOUND, {"solver": "cg", "log_det": "bound"}),
+            (LANCZOS, {"solver": "cg"}),
+            (BOUND, {"solver": "cg", "optimizer": LikelihoodSearch(None, log_det="bound")}),
         ):
-            model = process(feature_transform="power", exponent=exponent, **options)
+            model = process(kernel=Intersection("power", exponent, **PLAIN), **options)
             model.fit(split.X, split.y)
             value = -float(model.log_marginal_likelihood()) / len(split.y)
             points.add(name, exponent, **{"negative log-likelihood": value})
@@ -868,12 +873,13 @@ def figure_13(run: Run) -> tuple[Points, str]:
             (X, y), (X_test, y_test) = drawn(n), drawn(250)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                for name, options in (
-                    (weighted, {"feature_weights": "ard"}),
-                    (stopped, {"feature_weights": "relevance"}),
-                    (plain, {}),
+                for name, weights in (
+                    (weighted, "ard"),
+                    (stopped, "relevance"),
+                    (plain, None),
                 ):
-                    model = process(optimizer="l-bfgs-b", **options).fit(X, y)
+                    kernel = Intersection(feature_weights=weights, intercept_variance=0.0)
+                    model = process(optimizer="l-bfgs-b", kernel=kernel).fit(X, y)
                     found = {"accuracy": 100 * float(model.score(X_test, y_test))}
                     if name != plain:
                         w = model.feature_weights_
@@ -922,8 +928,8 @@ def judge_relevance(points: Points) -> list[Claim]:
 _VARIANCES: dict[str, dict[str, Any]] = {
     "GP, plain formulation": {"variance": "exact", "solver": "cholesky"},
     "PUP": {"variance": "exact", "solver": "cg"},
-    "FAPU, k = 8": {"variance": "fine", "n_eigenvectors": 8, "solver": "cg"},
-    "FAPU, k = 2": {"variance": "fine", "n_eigenvectors": 2, "solver": "cg"},
+    "FAPU, k = 8": {"variance": Fine(8), "solver": "cg"},
+    "FAPU, k = 2": {"variance": Fine(2), "solver": "cg"},
     "CAPU": {"variance": "coarse", "solver": "cg"},
     "q-CAPU": {"variance": "coarse-quantized", "solver": "cg"},
     "cached (ours)": {"variance": "cached", "solver": "cg"},
@@ -1069,7 +1075,7 @@ def figure_15(run: Run) -> tuple[Points, str]:
     for name in ("PUP", "FAPU, k = 8", "FAPU, k = 2", "CAPU", "q-CAPU"):
         options = dict(_VARIANCES[name])
         if name == "FAPU, k = 8":
-            name, options = "FAPU, k = 16", options | {"n_eigenvectors": 16}
+            name, options = "FAPU, k = 16", options | {"variance": Fine(16)}
         if name == "PUP":
             options["solver"] = "cholesky"
         found[name] = _variance_of(process(**options).fit(X, data.y[train] == 0), X_test)

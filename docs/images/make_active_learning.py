@@ -13,6 +13,7 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     active_learning,
 )
+from histrs.gaussian_process.kernels import Intersection
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "histrs"
@@ -41,7 +42,9 @@ def crowded(strategy, seed):
     X, X_test = rng.beta(0.4, 2.5, (2000, 3)), rng.random((2000, 3))
     y, y_test = (np.sin(5 * M).sum(axis=1) for M in (X, X_test))
     y += 0.1 * rng.standard_normal(len(y))
-    model = IntersectionGPRegressor(noise=0.01, amplitude=2.0, optimizer=None, random_state=0)
+    model = IntersectionGPRegressor(
+        2.0 * Intersection(), noise=0.01, optimizer=None, random_state=0
+    )
     rounds = active_learning.learn(
         model, X, y.take, labelled=range(5), n_rounds=55, strategy=strategy, random_state=seed
     )

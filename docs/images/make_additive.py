@@ -8,6 +8,7 @@ from sklearn.datasets import load_diabetes
 from sklearn.preprocessing import MinMaxScaler
 
 from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Intersection
 from histrs.plotting import plot_relevance, plot_shape_functions
 
 mpl.use("Agg")
@@ -15,7 +16,7 @@ mpl.rcParams["svg.hashsalt"] = "histrs"
 
 X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 scaler = MinMaxScaler().set_output(transform="pandas")
-model = IntersectionGPRegressor(feature_weights="ard", random_state=0).fit(
+model = IntersectionGPRegressor(Intersection(feature_weights="ard"), random_state=0).fit(
     scaler.fit_transform(X), y
 )
 

@@ -6,7 +6,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 import numpy as np
 
-from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process import IntersectionGPRegressor, Solver
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "histrs"
@@ -38,11 +38,9 @@ def draw_iterations(ax):
     for name, marker, label in ways:
         model = IntersectionGPRegressor(
             noise=0.25,
-            solver="cg",
-            preconditioner=name,
             optimizer=None,
-            max_iter=5000,
             random_state=0,
+            solver=Solver("cg", max_iter=5000, preconditioner=name),
         )
         found = [model.fit(X[:n], y[:n]).n_iter_[0] for n in sizes]
         ax.loglog(sizes, found, marker=marker, label=label or f'"{name}"')

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 from sklearn.datasets import make_friedman1
 
 from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Interactions, Intersection
 from histrs.plotting import plot_pair_functions, plot_shape_functions
 
 mpl.use("Agg")
@@ -14,7 +15,7 @@ mpl.rcParams["svg.hashsalt"] = "histrs"
 
 X, y = make_friedman1(1000, noise=1.0, random_state=0)
 names = [f"x{d}" for d in range(10)]
-model = IntersectionGPRegressor(n_interactions=1, random_state=0).fit(X, y)
+model = IntersectionGPRegressor(Intersection() + Interactions(1), random_state=0).fit(X, y)
 
 figure, axes = plt.subplots(1, 3, figsize=(9, 2.7), layout="constrained")
 plot_shape_functions(model, [0, 2], feature_names=names, axes=axes[:2])

@@ -7,6 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Intersection
 from histrs.plotting import plot_relevance, plot_shape_functions
 
 mpl.use("Agg")
@@ -16,7 +17,9 @@ rng = np.random.default_rng(0)
 X = rng.random((400, 300))
 y = np.sin(6 * X[:, 7]) + 2 * np.abs(X[:, 42] - 0.4) + X[:, 123] ** 3
 y += 0.2 * rng.standard_normal(400)
-model = IntersectionGPRegressor(amplitude=0.01, feature_weights="ard", random_state=0).fit(X, y)
+model = IntersectionGPRegressor(0.01 * Intersection(feature_weights="ard"), random_state=0).fit(
+    X, y
+)
 
 figure, axes = plt.subplots(1, 4, figsize=(11, 2.9), layout="constrained")
 plot_relevance(model, max_features=6, ax=axes[0])

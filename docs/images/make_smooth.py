@@ -16,15 +16,15 @@ names = ["bmi", "bp", "s5"]
 indices = [X.columns.get_loc(name) for name in names]
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 3), layout="constrained", sharey=True)
-for smoothness, colour in (("linear", "C1"), ("cubic", "C0")):
-    model = IntersectionGPRegressor(smoothness=smoothness, random_state=0).fit(X, y)
+for kernel, colour in (("intersection", "C1"), ("splines", "C0")):
+    model = IntersectionGPRegressor(kernel, random_state=0).fit(X, y)
     # Functions of the piecewise linear model are 0 at 0; here all are drawn with a mean of 0.
     means = model.explain(X).values.mean(axis=0)
     for ax, index in zip(axes, indices, strict=True):
-        (function,) = model.shape_functions([index], return_std=smoothness == "cubic")
+        (function,) = model.shape_functions([index], return_std=kernel == "splines")
         inside = function.knots >= X.iloc[:, index].min()
         knots, values = function.knots[inside], function.values[inside] - means[index]
-        ax.plot(knots, values, color=colour, lw=2 if smoothness == "cubic" else 1, label=smoothness)
+        ax.plot(knots, values, color=colour, lw=2 if kernel == "splines" else 1, label=kernel)
         if function.std is not None:
             band = 2 * function.std
             ax.fill_between(knots, values - band, values + band, color=colour, alpha=0.2, lw=0)

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import Bins, Fine, IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Intersection
 
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "histrs"
@@ -23,11 +24,12 @@ def draw_variances(ax):
     model.fit(np.column_stack([t, 1 - t]), y)
     grid = np.linspace(0, 1, 401)
     rows = np.column_stack([grid, 1 - grid])
-    ways = [("exact", {}), ("fine", {"n_eigenvectors": 8}), ("fine", {}), ("coarse", {})]
-    for shade, (name, options) in zip(np.linspace(0.9, 0.35, 4), ways, strict=True):
-        model.set_params(variance=name, n_eigenvectors=2).set_params(**options)
+    for shade, way in zip(
+        np.linspace(0.9, 0.35, 4), ["exact", Fine(8), Fine(2), "coarse"], strict=True
+    ):
+        model.set_params(variance=way)
         std = np.sqrt(model.latent_mean_and_variance(rows)[1])
-        label = f"fine, {model.n_eigenvectors} eigenvectors" if name == "fine" else name
+        label = f"fine, {way.n_eigenvectors} eigenvectors" if isinstance(way, Fine) else way
         ax.plot(grid, std, label=label, color=plt.get_cmap("Blues")(shade))
     ax.plot(t, np.zeros_like(t), "|", color="0.3", label="training rows")
     ax.set(xlabel="share of the first of two bins", ylabel="std of the latent function")
@@ -49,8 +51,9 @@ def draw_tables(ax):
     ):
         errors, bounds = [], []
         for n in n_bins:
-            model.set_params(optimizer=None, n_bins=n, interpolation=word)
-            model.set_params(noise=model.noise_, amplitude=model.amplitude_).fit(X_train, y_train)
+            model.set_params(optimizer=None, n_bins=Bins(n, word))
+            kernel = model.amplitude_ * Intersection()
+            model.set_params(noise=model.noise_, kernel=kernel).fit(X_train, y_train)
             difference = model.decision_function(X_test) - exact
             errors.append(np.sqrt(np.mean(difference**2)) / exact.std())
             bounds.append(model.quantization_error_bound_.max() / exact.std())

@@ -7,7 +7,7 @@ International Journal of Computer Vision, 2016. Equation numbers are of that pap
 
 from histrs.gaussian_process import active_learning, kernels
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
-from histrs.gaussian_process._likelihood_search import LikelihoodSearch
+from histrs.gaussian_process._options import Bins, Fine, LikelihoodSearch, Solver
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._sliced.classifier import SlicedGPClassifier
 from histrs.gaussian_process._sliced.regressor import SlicedGPRegressor
@@ -16,6 +16,8 @@ from histrs.gaussian_process.general import GPClassifier, GPRegressor
 from histrs.gaussian_process.minmax import MinMaxGPClassifier, MinMaxGPRegressor
 
 __all__ = [
+    "Bins",
+    "Fine",
     "GPClassifier",
     "GPRegressor",
     "IntersectionGPClassifier",
@@ -27,6 +29,7 @@ __all__ = [
     "SPDGPRegressor",
     "SlicedGPClassifier",
     "SlicedGPRegressor",
+    "Solver",
     "active_learning",
     "kernels",
 ]

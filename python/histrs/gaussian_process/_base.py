@@ -46,18 +46,19 @@ from histrs.gaussian_process._kernel import (
     GeneralizedKernel,
 )
 from histrs.gaussian_process._kernel_learning import LearnedKernel
+from histrs.gaussian_process._options import Bins, variance_of
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._shape_functions import (
     ShapeFunction,
     rows_of_one_feature,
     training_values,
 )
-from histrs.gaussian_process._smooth import choice as smooth_choice
 from histrs.gaussian_process._smooth.functions import (
     feature_function,
     feature_variance,
     points_of,
 )
+from histrs.gaussian_process._support import refuse_bins
 from histrs.gaussian_process._tables import AdditiveTables, tables_of
 
 
@@ -105,7 +106,8 @@ class BaseIntersectionGP(LearnedKernel):
 
     def _check_rows_of_means(self, X: ArrayLike | Matrix) -> Matrix:
         # Tables take bytes as they are.
-        if self.n_bins is None or not isinstance(X, np.ndarray) or X.dtype != np.uint8:
+        is_of_bytes = isinstance(X, np.ndarray) and X.dtype == np.uint8
+        if Bins.of(self.n_bins).n_bins is None or not is_of_bytes:
             return self._check_test(X)
         check_is_fitted(self)
         checks = {**HISTOGRAM_CHECKS, "dtype": np.uint8}
@@ -147,13 +149,15 @@ class BaseIntersectionGP(LearnedKernel):
         """Return a readout of the posterior mean, from a table where there are bins."""
         posterior: Posterior = state["_posterior"]
         if posterior.system.kernel.is_smooth:
-            smooth_choice.refuse_bins(self)
-        return posterior.read(name, X, count_threads(self.n_jobs), self.n_bins, self.interpolation)
+            refuse_bins(self)
+        bins = Bins.of(self.n_bins)
+        return posterior.read(name, X, count_threads(self.n_jobs), bins.n_bins, bins.interpolation)
 
     def _latent_variance(self, state: dict[str, Any], X: Matrix) -> Array:
         """Return the posterior variance of latent functions of standardised targets."""
         posterior: Posterior = state["_posterior"]
-        return posterior.latent_variance(X, self.variance, self.n_bins, self.n_eigenvectors)
+        name, n_eigenvectors = variance_of(self.variance)
+        return posterior.latent_variance(X, name, Bins.of(self.n_bins).n_bins, n_eigenvectors)
 
     @property
     def std_error_(self) -> float:
@@ -185,13 +189,14 @@ class BaseIntersectionGP(LearnedKernel):
     @property
     def quantization_error_bound_(self) -> Array:
         """What no number from the table of `n_bins` cells is off by more than."""
-        if self.n_bins is None or not self.__sklearn_is_fitted__():
+        if Bins.of(self.n_bins).n_bins is None or not self.__sklearn_is_fitted__():
             raise AttributeError(
                 "quantization_error_bound_ is there after a fit, and with n_bins: predictions are "
                 "exact without."
             )
         posterior: Posterior = self._state()["_posterior"]
-        return posterior.score(self._predicted, self.n_bins, self.interpolation).error_bound()
+        bins = Bins.of(self.n_bins)
+        return posterior.score(self._predicted, bins.n_bins, bins.interpolation).error_bound()
 
     # ---- what features add -------------------------------------------------------------------
 
@@ -261,13 +266,13 @@ class BaseIntersectionGP(LearnedKernel):
         n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
         if state.get("smoothness_", "linear") != "linear":
             raise ValueError(
-                f"smoothness={state['smoothness_']!r}: tables are of piecewise linear functions. "
-                'Fit with smoothness="linear".'
+                "Tables are of piecewise linear functions, and those of Splines are smooth: fit "
+                "with Intersection()."
             )
         if state["feature_transform_"] != "identity":
             raise ValueError(
-                f"feature_transform={state['feature_transform_']!r}: tables are exact between "
-                'their nodes for "identity" alone. Transform the features before the fit.'
+                f"Intersection(transform={state['feature_transform_']!r}): tables are exact "
+                'between their nodes for "identity" alone. Transform features before the fit.'
             )
         classes = state.get("classes_")
         if classes is not None and getattr(self, "calibration", None) is None:
@@ -292,9 +297,9 @@ class BaseIntersectionGP(LearnedKernel):
         (`pair_functions`) where there are some, with
         :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
         neighbouring training values, `f_d` is linear in `g(t)`, so linear where
-        `feature_transform` is "identity"; it is 0 at 0, and constant above the largest training
-        value. With another `smoothness` than "linear" there are functions of mean 0 over the
-        training rows, which are lines beyond the least and the largest training value.
+        `transform` is "identity"; it is 0 at 0, and constant above the largest training value.
+        Those of `Splines` have a mean of 0 over the training rows, and are lines beyond the least
+        and the largest training value.
 
         Parameters
         ----------
@@ -378,7 +383,9 @@ class BaseIntersectionGP(LearnedKernel):
         >>> import numpy as np
         >>> from histrs.gaussian_process import IntersectionGPRegressor
         >>> X = np.random.default_rng(0).random((300, 4))
-        >>> model = IntersectionGPRegressor(n_interactions=1).fit(X, X[:, 3] * X[:, 1] + X[:, 0])
+        >>> from histrs.gaussian_process.kernels import Interactions, Intersection
+        >>> y = X[:, 3] * X[:, 1] + X[:, 0]
+        >>> model = IntersectionGPRegressor(Intersection() + Interactions(1)).fit(X, y)
         >>> (function,) = model.pair_functions()
         >>> function.features, function.values.shape
         ((1, 3), (12, 12))

@@ -3,14 +3,6 @@
 from __future__ import annotations
 
 GAUSSIAN_PROCESS = {
-    "bounds": """
-noise_bounds, amplitude_bounds : pair or "fixed"
-    Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
-""",
-    "n_restarts_optimizer": """
-n_restarts_optimizer : int, default=0
-    Further searches, from starts drawn between the bounds; the best is kept.
-""",
     "n_jobs": """
 n_jobs : int or None, default=None
     Number of threads; None and -1 mean one per core. Results do not depend on it.
@@ -44,14 +36,6 @@ noise : float or array-like of shape (n_outputs,), default=0.1
     Variance of the noise on the targets, where the search for it starts; an array, one for
     each output, where these do not share it.
 """,
-    "amplitude": """
-amplitude : float or array-like of shape (n_outputs,), default=1.0
-    Variance that multiplies the kernel, likewise.
-""",
-    "shared_hyperparameters": """
-shared_hyperparameters : bool or None, default=None
-    Whether all classes share one noise and one amplitude. None is True.
-""",
     "class_weight": """
 class_weight : dict, "balanced" or None, default=None
     Weights of the classes, by which those of rows are multiplied. "balanced" makes them
@@ -76,129 +60,47 @@ calibration_ : tuple of ndarray
 }
 
 INTERSECTION_GP = {
-    "max_iter": """
-max_iter : int, default=1000
-    Most iterations of the solver; a ConvergenceWarning says when they did not suffice.
+    "kernel": """
+kernel : Kernel, str or None, default=None
+    `Intersection` or `Splines`, and `Interactions` beside it: an expression of
+    :mod:`histrs.gaussian_process.kernels` or a name. A constant factor of all of it is where the
+    search for the amplitude starts, and bounds it. None is ``Intersection()``.
 """,
-    "preconditioner": """
-preconditioner : {"auto", "knots", "pivoted-cholesky"} or None, default="auto"
-    "knots" projects every column on some of its values, which keeps the iterations flat in
-    the number of rows; it suits few columns. "pivoted-cholesky" is a low-rank approximation,
-    for many columns. "auto" chooses by the number of columns.
+    "noise_bounds": """
+noise_bounds : pair or "fixed", default=(1e-6, 1e12)
+    Least and greatest noise in the search; "fixed" leaves it as given.
 """,
-    "n_bins": """
-n_bins : int or None, default=None
-    Cells per column of the look-up table that predicts in constant time (section 4.2 of [1]_);
-    None predicts exactly. `quantization_error_bound_` certifies the difference. Linear cells
-    from 64 on are replaced by 128 cells of one or two bytes where those are as good.
-""",
-    "interpolation": """
-interpolation : {"linear", "nearest"}, default="linear"
-    What a cell holds: a line between two training values, or the paper's
-    constant at the nearest of `n_bins` evenly spaced values.
+    "optimizer": """
+optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, default="auto"
+    How hyper-parameters of largest marginal likelihood are searched for: "auto" is "l-bfgs-b",
+    which follows gradients; "nelder-mead" is the paper's simplex. Both start at the given values
+    and end at those with a trailing underscore. None keeps what is given.
 """,
     "solver": """
-solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"}, default="auto"
+solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
     "cg" never forms the kernel matrix; "cholesky" stores and factorises it, which is
     cheaper for few rows; "auto" estimates which is. The other two are what the paper compares
     with (section 9.5), and slower: coordinate descent on tables (Wu, 2010) and greedy block
     coordinate descent (Bo and Sminchisescu, 2012). Their iterations are passes over the rows,
-    and they take no preconditioner.
-""",
-    "feature_transform": """
-feature_transform : {"identity", "power", "exponential"}, default="identity"
-    Increasing function `g` of every feature (section 4.3 of [1]_): "power" is
-    ``x ** exponent`` (eq. 15), "exponential" ``expm1(exponent * x) / expm1(exponent)``
-    (eq. 16).
-""",
-    "exponent": """
-exponent : float, default=1.0
-    Exponent of the transform, where the search for it starts.
-""",
-    "feature_weights": """
-feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
-    Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over the
-    spread of each column, a standard deviation that a few outliers do not move, so that the
-    units of columns do not matter. None is 1 for all: then a column of large numbers carries
-    the kernel, as histograms want it that share a unit. "auto" is "scale" unless None is
-    clearly likelier, by a factor of :math:`e^8`: at most 512 rows tell, and each kernel has the
-    noise and amplitude that suit it; huge or tiny numbers are all weighted by one power of two.
-    Where noise and amplitude are not learned, "auto" is "scale".
-    "relevance" learns the weights, from those of "auto" and 2,048 rows at most: each step
-    follows the likelihood, under a prior on the logarithms of the weights, and columns of about
-    as many entries share a factor. Held-out rows say after how many to stop, which may be none,
-    by their squared errors or, of classes, their log losses;
-    for many features of which few matter. "ard" (automatic relevance determination) follows the
-    likelihood to its end, which overfits where features are many.
-""",
-    "n_interactions": """
-n_interactions : int, default=0
-    At most so many pairs of features whose functions are added to those of the features: the
-    pairs that tell most of what the additive fit leaves (see Notes). Of more than 64 features,
-    pairs of the 64 that vary most.
-""",
-    "interactions": """
-interactions : sequence of pairs of int or str, default=None
-    The pairs themselves, by index or by name, in place of `n_interactions`.
-""",
-    "n_interaction_knots": """
-n_interaction_knots : int, default=12
-    Knots of a feature in a pair: quantiles of its training values, or all of few values.
-""",
-    "interaction_weight": """
-interaction_weight : float, default=0.3
-    Variance of a pair's function, mean over the training rows, before `amplitude` multiplies
-    it, where the search for it starts.
-""",
-    "slope_weight": """
-slope_weight : float, default=1.0
-    With "cubic" and "both": variance of the slopes of lines, before `amplitude` multiplies it,
-    where the search for it starts.
-""",
-    "rough_weight": """
-rough_weight : float, default=1.0
-    With "both": the weight of the minima, likewise.
-""",
-    "optimizer": """
-optimizer : {"l-bfgs-b", "nelder-mead"} or None, default="l-bfgs-b"
-    How hyper-parameters of largest marginal likelihood are searched for. "l-bfgs-b" follows
-    gradients, "nelder-mead" is the paper's simplex. Both start at the given values and end at
-    those with a trailing underscore. None keeps what is given.
-""",
-    "log_det": """
-log_det : {"lanczos", "bound"}, default="lanczos"
-    The log-determinant in the likelihood. "lanczos" estimates it by stochastic Lanczos
-    quadrature, or takes it from the Cholesky factor up to 2048 rows and with
-    ``solver="cholesky"``. "bound" is the paper's upper bound (eq. 23), which is looser and
-    has no gradient.
-""",
-    "noise_bounds": """
-noise_bounds, amplitude_bounds, exponent_bounds, feature_weights_bounds : pair or "fixed"
-    Least and greatest value in the search; "fixed" leaves a hyper-parameter as given.
-""",
-    "interaction_weight_bounds": """
-interaction_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
-    Likewise, of the weight of pairs.
-""",
-    "slope_weight_bounds": """
-slope_weight_bounds, rough_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
-    Likewise, of the weights of smooth functions' parts.
+    and they take no preconditioner. A `Solver` says more.
 """,
     "variance": """
-variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"}, default="auto"
+variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
     How the posterior variance of a row is computed, for whatever needs it. ``"exact"`` takes a
     solve, which is cheap where the system was factorised. ``"cached"`` takes a score with a
     hundred outputs, from directions that are found once, corrected by rows that are solved
     exactly; `std_error_` is what its standard deviations are off by. ``"auto"`` is
     ``"exact"`` where the system was factorised, else ``"cached"``. The others are bounds
-    above: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and `n_eigenvectors` projections,
-    ``"coarse"`` (CAPU, eq. 30) one score of squared features, ``"coarse-quantized"`` (q-CAPU)
-    one look-up per feature, in a table of `n_bins` cells, or of 100 when that is None. The last
-    two are often two to three times too large.
+    above: ``"fine"`` (FAPU, eq. 29) takes a kernel vector and two projections, ``Fine(k)`` so
+    many, ``"coarse"`` (CAPU, eq. 30) one score of squared features, ``"coarse-quantized"``
+    (q-CAPU) one look-up per feature, in a table of `n_bins` cells, or of 100 when that is None.
+    The last two are often two to three times too large.
 """,
-    "n_eigenvectors": """
-n_eigenvectors : int, default=2
-    Eigenvectors of the kernel matrix for ``variance="fine"``: with more, it comes nearer.
+    "n_bins": """
+n_bins : int, Bins or None, default=None
+    Cells per column of the look-up table that predicts in constant time (section 4.2 of [1]_);
+    None predicts exactly. `quantization_error_bound_` certifies the difference. Linear cells
+    from 64 on are replaced by 128 cells of one or two bytes where those are as good.
 """,
     "random_state": """
 random_state : int, RandomState or None, default=None
@@ -264,19 +166,10 @@ theta_ : ndarray of shape (n_hyperparameters,)
 }
 
 REGRESSION_GP = {
-    "shared_hyperparameters": """
-shared_hyperparameters : bool or None, default=None
-    Whether all targets share one noise and one amplitude. None is False: each target has
-    its own, as if it were fitted alone.
-""",
     "noise": """
 noise : float or array-like of shape (n_targets,), default=0.1
     Variance of the noise on the target, as part of the variance of the target, where the
     search for it starts; an array, one for each target that has its own.
-""",
-    "amplitude": """
-amplitude : float or array-like of shape (n_targets,), default=1.0
-    Variance that multiplies the kernel, as part of the variance of the target, likewise.
 """,
     "Y_fit_": """
 Y_fit_ : ndarray of shape (n_samples, n_outputs)

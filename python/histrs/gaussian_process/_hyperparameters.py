@@ -99,11 +99,6 @@ def given_hyperparameters(
     `columns` are those of the training rows; each of `n_pairs` pairs of noise and signal variance
     starts at the same values.
     """
-    if transform == "identity" and exponent != 1.0:
-        raise ValueError(
-            f"exponent = {exponent} has no effect with feature_transform='identity'; choose "
-            "'power' or 'exponential', or leave exponent at 1."
-        )
     weights = None
     if feature_weights is not None and not isinstance(feature_weights, str):
         weights = _check_weights(np.array(feature_weights, dtype=np.float64), columns.n_columns)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, TypeAlias
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._solvers.block_cg import Array
@@ -24,26 +23,19 @@ from histrs.gaussian_process._dense.system import DenseSystem, check_memory
 from histrs.gaussian_process._doors import rows_to_fit, rows_to_predict, set_input_tags
 from histrs.gaussian_process._hyperparameters import (
     SCALES,
-    Bounds,
     Hyperparameters,
     SearchSpace,
     check_bounds,
     check_variances,
 )
-from histrs.gaussian_process._kernels.algebra import Constant, with_scale
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.radial import Radial
-from histrs.gaussian_process._likelihood_search import LikelihoodSearch
 from histrs.gaussian_process._online import left_over, stacked
-from histrs.gaussian_process._optimizer import OptimizerName
+from histrs.gaussian_process._options import LikelihoodSearch, Solver
 from histrs.gaussian_process._process import GaussianProcess
 from histrs.gaussian_process._row_weights import roots, rows_of, telling
-from histrs.gaussian_process.kernels import kernel_of
 
-OptimizerOption: TypeAlias = (
-    Literal["auto", "leave-one-out"] | OptimizerName | LikelihoodSearch | None
-)
-
+_SOLVERS = ("auto", "cholesky", "cg")
 # Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
 # rows; noise and amplitude from all.
 _LEARNING_ROWS = 2048
@@ -57,59 +49,15 @@ class KernelGP(GaussianProcess):
     """Exact Gaussian processes of any kernel."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        "kernel": "no_validation",
-        "noise": [Interval(Real, 0, None, closed="neither"), "array-like"],
-        "noise_bounds": [StrOptions({"fixed"}), "array-like"],
-        "optimizer": [
-            StrOptions({"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}),
-            LikelihoodSearch,
-            None,
-        ],
-        "solver": [StrOptions({"auto", "cholesky", "cg"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        **GaussianProcess._parameter_constraints,
+        "solver": [StrOptions(set(_SOLVERS)), Solver],
         "variance": [StrOptions({"auto", "cached", "exact"})],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
     _default_kernel: ClassVar[Callable[[], Kernel]] = Radial
 
     kernel_: Kernel
 
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        noise: float | ArrayLike = 0.1,
-        noise_bounds: Bounds = (1e-6, 1e12),
-        optimizer: OptimizerOption = "auto",
-        solver: Literal["auto", "cholesky", "cg"] = "auto",
-        tol: float = 1e-5,
-        max_iter: int = 1000,
-        variance: Literal["auto", "cached", "exact"] = "auto",
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.noise = noise
-        self.noise_bounds = noise_bounds
-        self.optimizer = optimizer
-        self.solver = solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.variance = variance
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-
     # ---- the kernel, and its rows ------------------------------------------------------------
-
-    def _asked(self) -> tuple[Constant, Kernel]:
-        """Return the constant that multiplies all of the kernel that is asked for, and the rest."""
-        default = type(self)._default_kernel
-        return with_scale(default() if self.kernel is None else kernel_of(self.kernel))
 
     def _rows_to_fit(
         self, X: Any, y: ArrayLike, *, reset: bool = True, **checks: Any
@@ -132,35 +80,23 @@ class KernelGP(GaussianProcess):
 
     # ---- fit ---------------------------------------------------------------------------------
 
-    def _search(self) -> LikelihoodSearch | None:
-        """Return the search for the largest likelihood that is asked for, or suits."""
-        if self.optimizer is None or isinstance(self.optimizer, LikelihoodSearch):
-            search: LikelihoodSearch | None = self.optimizer
-        elif self.optimizer in ("auto", "leave-one-out"):
-            search = LikelihoodSearch()
-        else:
-            search = LikelihoodSearch(self.optimizer)
-        if search is not None:
-            search.check()
-        return search
-
-    def _search_method(self) -> OptimizerName | None:
-        search = self._search()
-        return None if search is None else search.method
-
-    @property
-    def n_restarts_optimizer(self) -> int:  # type: ignore[override]
-        """Further searches of the likelihood."""
-        search = self._search()
-        return 0 if search is None else search.n_restarts
+    def _check_options(self) -> None:
+        """Refuse options of what is not done here."""
+        search, solver = LikelihoodSearch.of(self.optimizer), Solver.of(self.solver)
+        if search.log_det == "bound":
+            raise ValueError(
+                "log_det='bound' is of the intersection kernel: take IntersectionGPRegressor or "
+                "IntersectionGPClassifier, or leave it as it is by default."
+            )
+        if solver.name not in _SOLVERS or solver.preconditioner != "auto":
+            raise ValueError(
+                f"{solver} is of the intersection kernel: choose one of the names "
+                f"{list(_SOLVERS)}, and leave preconditioner as it is by default."
+            )
 
     def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
-        search = self._search()
-        if search is None:
-            # Outputs that keep one noise and one amplitude share a system.
-            shared = np.ndim(self.noise) == 0 == np.ndim(self._asked()[0].value)
-        elif search.shared is not None:
-            shared = search.shared
+        self._check_options()
+        shared = self._shares(shared)
         n, kernel = X.shape[0], self.kernel_
         n_pairs = 1 if shared else Y.shape[1]
         n_threads = count_threads(self.n_jobs)
@@ -196,7 +132,7 @@ class KernelGP(GaussianProcess):
 
     def _start(self, kernel: Kernel, n_pairs: int) -> Hyperparameters:
         """Return the hyper-parameters that are given."""
-        given = {"noise": self.noise, "amplitude": self._asked()[0].value}
+        given = self._given_scales()
         noise, amplitude = (
             check_variances(name, np.array(given[name], dtype=np.float64), n_pairs)
             for name in SCALES
@@ -205,14 +141,15 @@ class KernelGP(GaussianProcess):
 
     def _is_many(self, n_rows: int, kernel: Kernel) -> bool:
         """Say whether so many rows are solved for by iterations."""
-        if self.solver == "auto":
+        solver = Solver.of(self.solver).name
+        if solver == "auto":
             return kernel.can_be_stored and n_rows > kernel.most_factorised
-        if self.solver == "cg" and not kernel.can_be_stored:
+        if solver == "cg" and not kernel.can_be_stored:
             raise ValueError(
                 f"solver='cg' multiplies what is kept of all pairs of rows in few bytes, and "
                 f"{kernel!r} has no such thing: set solver='auto'."
             )
-        return self.solver == "cg"
+        return solver == "cg"
 
     def _systems(
         self,
@@ -230,7 +167,7 @@ class KernelGP(GaussianProcess):
             )
         least = kernel.least_ratio(n)
         pairs = [(max(noise, least * amplitude), amplitude) for noise, amplitude in values.scales()]
-        options: Any = {"tol": self.tol, "max_iter": self.max_iter}
+        options: Any = {"tol": self.tol, "max_iter": Solver.of(self.solver).max_iter}
         return sharing(
             tuple(
                 StoredSystem(X, *pair, kernel, n_threads, parts, scale, **options) for pair in pairs

@@ -16,7 +16,7 @@ optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, defau
     None keeps what is given.
 """,
     "solver": """
-solver : {"auto", "cholesky", "cg"}, default="auto"
+solver : {"auto", "cholesky", "cg"} or Solver, default="auto"
     "cholesky" factorises the matrix of all pairs of rows; "cg" keeps it in few bytes, where the
     kernel can, and solves by conjugate gradients to `tol`. "auto" factorises up to some 10,000
     rows, and where the kernel cannot.
@@ -24,10 +24,6 @@ solver : {"auto", "cholesky", "cg"}, default="auto"
     "tol": """
 tol : float, default=1e-5
     Largest entry of a residual of "cg", in units of the spread of the targets.
-""",
-    "max_iter": """
-max_iter : int, default=1000
-    Most iterations of "cg".
 """,
     "variance": """
 variance : {"auto", "cached", "exact"}, default="auto"

@@ -15,9 +15,6 @@ from histrs._dask import is_dask
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, count_threads, to_core
 from histrs._warnings import warn
-from histrs.gaussian_process._distributed.arrays import (
-    check_supported as check_supported_of_dask,
-)
 from histrs.gaussian_process._distributed.system import sorted_columns
 from histrs.gaussian_process._hyperparameters import (
     SCALES,
@@ -27,7 +24,6 @@ from histrs.gaussian_process._hyperparameters import (
     given_hyperparameters,
 )
 from histrs.gaussian_process._interactions.choice import (
-    check_supported,
     chosen_pairs,
     exact_likelihood,
     likelihood_of_pairs,
@@ -37,11 +33,14 @@ from histrs.gaussian_process._kernel import (
     GeneralizedKernel,
 )
 from histrs.gaussian_process._kernel_systems import SolvedKernel
+from histrs.gaussian_process._kernels.splines import Splines
 from histrs.gaussian_process._likelihood import Likelihood
+from histrs.gaussian_process._options import LikelihoodSearch
 from histrs.gaussian_process._relevance import relevant_weights
 from histrs.gaussian_process._row_weights import roots, telling
 from histrs.gaussian_process._smooth import choice as smooth_choice
 from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._support import check_supported
 from histrs.gaussian_process._system import KernelSystem
 from histrs.gaussian_process._weights import likelier_weights
 
@@ -57,13 +56,8 @@ class LearnedKernel(SolvedKernel):
     """A fit: weights of features, pairs, noise and amplitude by likelihood; then a solve."""
 
     def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
-        if self.shared_hyperparameters is not None:
-            shared = self.shared_hyperparameters
-        check_supported(self)
-        smooth_choice.check_supported(self)
-        if is_dask(X):
-            check_supported_of_dask(self)
-        weights = self._warm_start_weights(Y.shape)
+        check_supported(self, X)
+        shared = self._shares(shared)
         n_threads = count_threads(self.n_jobs)
         # Sorting reads every value, names the first bad one, and refuses data of a shape that
         # nothing else here could hold.
@@ -73,7 +67,7 @@ class LearnedKernel(SolvedKernel):
         first, *others = values.scales()
         system = likelihood.with_columns(self._make_system(X, values.kernel, first, columns))
         systems = [system, *(system.with_scales(scales) for scales in others)]
-        self._solve_targets(self._systems_to_solve(systems, Y), Y, weights)
+        self._solve_targets(self._systems_to_solve(systems, Y), Y, None)
 
     def _learned(
         self,
@@ -85,23 +79,23 @@ class LearnedKernel(SolvedKernel):
         shared: bool,
     ) -> tuple[Hyperparameters, Likelihood]:
         """Return the hyper-parameters, and the likelihood by which they are the best."""
+        terms = self._terms()
         start = given_hyperparameters(
-            noise=self.noise,
-            amplitude=self.amplitude,
-            transform=self.feature_transform,
-            exponent=self.exponent,
-            feature_weights=self.feature_weights,
+            **self._given_scales(),
+            transform=terms.transform,
+            exponent=terms.exponent,
+            feature_weights=terms.feature_weights,
             columns=columns,
             n_pairs=1 if shared else Y.shape[1],
             n_threads=n_threads,
         )
-        if self.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
+        if terms.feature_weights is None and X.shape[0] >= _MIN_ROWS_OF_SPREADS:
             self._warn_of_units(start.kernel.columns(columns, n_threads).spreads(n_threads))
         self._without_seed()
         centred = Y - self._level_of_regression(Y)
         start = self._with_chosen_weights(X, centred, start)
-        if self.smoothness != "linear":
-            start = replace(start, kernel=self._smooth_kernel(start.kernel))
+        if isinstance(terms.functions, Splines):
+            start = replace(start, kernel=_smooth_kernel(start.kernel, terms.functions))
         make_system = partial(self._make_system, X)
         system = make_system(start.kernel, start.scales()[0], columns)
         system.check()
@@ -123,8 +117,9 @@ class LearnedKernel(SolvedKernel):
 
     def _variance_of_intercept(self, system: KernelSystem) -> float:
         """Return the variance of a constant beside the functions of the features."""
-        if self.intercept_variance != "auto":
-            return float(self.intercept_variance)
+        given = self._terms().intercept_variance
+        if given != "auto":
+            return float(given)
         if system.kernel.is_smooth or system.solver == "coordinate-descent":
             return 0.0
         return system.vague_intercept
@@ -133,21 +128,7 @@ class LearnedKernel(SolvedKernel):
         """Return the systems of a fit, from those of the hyper-parameters that were learned."""
         return systems
 
-    def _warm_start_weights(self, shape: tuple[int, ...]) -> Array | None:
-        if not self.warm_start or getattr(self, "dual_coef_", np.empty(0)).shape != shape:
-            return None
-        return self._weights()
-
     # ---- the kernel --------------------------------------------------------------------------
-
-    def _smooth_kernel(self, kernel: GeneralizedKernel) -> GeneralizedKernel:
-        rough = float(self.rough_weight) if self.smoothness == "both" else 0.0
-        return replace(
-            kernel,
-            smoothness=self.smoothness,
-            slope_weight=float(self.slope_weight),
-            rough_weight=rough,
-        )
 
     def _learn_smoothly(
         self, X: Matrix, Y: Array, start: Hyperparameters, likelihood: Likelihood
@@ -181,18 +162,19 @@ class LearnedKernel(SolvedKernel):
 
     def _with_chosen_weights(self, X: Matrix, Y: Array, start: Hyperparameters) -> Hyperparameters:
         """Return the start with the weights of features that the rows tell, if they are asked."""
-        if not isinstance(self.feature_weights, str):
+        terms = self._terms()
+        if not isinstance(terms.feature_weights, str):
             return start
-        fixed = (self.noise_bounds, self.amplitude_bounds)
-        learned = self.optimizer is not None and not any(isinstance(b, str) for b in fixed)
-        if learned and self.feature_weights in ("auto", "relevance"):
+        fixed = (self.noise_bounds, terms.scale.value_bounds)
+        learned = not self._keeps_hyperparameters() and not any(isinstance(b, str) for b in fixed)
+        if learned and terms.feature_weights in ("auto", "relevance"):
             start = likelier_weights(self, X, Y, start)
-        if self.feature_weights == "relevance":
-            return self._with_relevant_weights(X, Y, start)
+        if terms.feature_weights == "relevance":
+            return self._with_relevant_weights(X, Y, start, terms.intercept_variance)
         return start
 
     def _with_relevant_weights(
-        self, X: Matrix, Y: Array, start: Hyperparameters
+        self, X: Matrix, Y: Array, start: Hyperparameters, intercept: Any
     ) -> Hyperparameters:
         """Return the start with weights of features that held-out rows are predicted best by."""
         n_threads = count_threads(self.n_jobs)
@@ -201,7 +183,7 @@ class LearnedKernel(SolvedKernel):
             replace(kernel, weights=None).rows(X, n_threads),
             Y,
             np.ones(X.shape[1]) if kernel.weights is None else kernel.weights,
-            None if self.intercept_variance == "auto" else float(self.intercept_variance),
+            None if intercept == "auto" else float(intercept),
             np.random.default_rng(self._seed),
             n_threads,
             are_classes=is_classifier(self),
@@ -220,14 +202,15 @@ class LearnedKernel(SolvedKernel):
         pairs = chosen_pairs(self, X, likelihood, values)
         if len(pairs) == 0:
             return values
+        asked: Any = self._terms().pairs
         kernel = replace(
             values.kernel,
-            pairs=PairKernel.of(X, pairs, self.n_interaction_knots),
-            interaction_weight=float(self.interaction_weight),
+            pairs=PairKernel.of(X, pairs, asked.n_knots),
+            interaction_weight=float(asked.weight),
         )
         start = replace(values, kernel=kernel)
         of_weight = likelihood_of_pairs(self, X, Y, start)
-        if self.interactions is not None and of_weight.shape[0] == len(Y):
+        if not asked.are_found and of_weight.shape[0] == len(Y):
             return self._learn_hyperparameters(start, of_weight)
         of_all = self._make_likelihood(make_system, likelihood.base, Y)
         # All rows tell noise and amplitude, but pairs weigh what rows say that did not choose them.
@@ -241,10 +224,10 @@ class LearnedKernel(SolvedKernel):
 
     def _search_space(self, start: Hyperparameters) -> SearchSpace:
         """Return the space of the hyper-parameters that are learned."""
-        free = ["noise", "amplitude"]
-        if self.feature_transform != "identity":
+        terms, free = self._terms(), ["amplitude"]
+        if terms.transform != "identity":
             free.append("exponent")
-        if isinstance(self.feature_weights, str) and self.feature_weights == "ard":
+        if isinstance(terms.feature_weights, str) and terms.feature_weights == "ard":
             free.append("feature_weights")
         if start.kernel.pairs is not None:
             free.append("interaction_weight")
@@ -252,9 +235,10 @@ class LearnedKernel(SolvedKernel):
             free.append("slope_weight")
         if start.kernel.smoothness == "both":
             free.append("rough_weight")
-        bounds = {name: check_bounds(name, getattr(self, f"{name}_bounds")) for name in free}
+        given = {"noise": self.noise_bounds, **{name: terms.bounds_of(name) for name in free}}
+        bounds = {name: check_bounds(name, pair) for name, pair in given.items()}
         if "feature_weights" in free:
-            if bounds["feature_weights"] == "fixed" or self.optimizer is None:
+            if bounds["feature_weights"] == "fixed" or self._keeps_hyperparameters():
                 raise ValueError(
                     "feature_weights='ard' learns them: give an optimizer and "
                     "feature_weights_bounds."
@@ -290,8 +274,17 @@ class LearnedKernel(SolvedKernel):
             columns,
             Y,
             tol=self.tol,
-            log_det=self.log_det,
+            log_det=LikelihoodSearch.of(self.optimizer).log_det,
             seed=lambda: self._seed,
             row_scale=roots(self.sample_weight_fit_),
             stays=self._stays,
         )
+
+
+def _smooth_kernel(kernel: GeneralizedKernel, asked: Splines) -> GeneralizedKernel:
+    return replace(
+        kernel,
+        smoothness="both" if asked.rough_weight > 0.0 else "cubic",
+        slope_weight=float(asked.slope_weight),
+        rough_weight=float(asked.rough_weight),
+    )

@@ -27,6 +27,7 @@ from histrs.gaussian_process._kernel import (
     GeneralizedKernel,
 )
 from histrs.gaussian_process._online import insert_rows, remove_rows
+from histrs.gaussian_process._options import Solver
 from histrs.gaussian_process._parameters import IntersectionParameters
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._row_weights import roots
@@ -47,15 +48,16 @@ class SolvedKernel(IntersectionParameters):
         scales: Scales,
         base_columns: _histrs.SortedColumns | None,
     ) -> KernelSystem:
+        solver = Solver.of(self.solver)
         make = partial(DistributedSystem, n_jobs=self.n_jobs) if is_dask(X) else KernelSystem
         return make(
             X=X,
             noise=scales.noise,
             amplitude=scales.amplitude,
             n_threads=count_threads(self.n_jobs),
-            solver=self.solver,
-            preconditioner_name=self.preconditioner,
-            max_iter=self.max_iter,
+            solver=solver.name,
+            preconditioner_name=solver.preconditioner,
+            max_iter=solver.max_iter,
             kernel=kernel,
             base_columns=base_columns,
             row_scale=roots(self.sample_weight_fit_),
@@ -97,8 +99,8 @@ class SolvedKernel(IntersectionParameters):
             warn(
                 f"{type(self).__name__} stopped after {self.n_iter_.max()} iterations with a "
                 f"residual of {self.residual_[worst]:.2e} in output {worst}, above the tolerance "
-                f"{limit:.2e}: predictions may be far off. Raise max_iter, tol "
-                "or noise, or scale the features down.",
+                f"{limit:.2e}: predictions may be far off. Raise max_iter of a Solver, "
+                "tol or noise, or scale the features down.",
                 ConvergenceWarning,
             )
 

@@ -33,6 +33,7 @@ from histrs.gaussian_process._laplace import (
 )
 from histrs.gaussian_process._leave_one_out import folds_of, means_held_out
 from histrs.gaussian_process._online import left_over, remove_rows
+from histrs.gaussian_process._options import LikelihoodSearch, Solver
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._process import AnyPosterior
 from histrs.gaussian_process._row_weights import roots, rows_of
@@ -76,7 +77,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
 
     def _fit_targets(self, X: Matrix, Y: Array, *, shared: bool) -> None:
         self.likelihood_ = self._likelihood_for(Y)
-        self.smoothness_ = self.smoothness
+        self.smoothness_ = self._terms().smoothness
         for name in ("_working_targets", "_curvature", "_bias", "_bias_solutions"):
             self.__dict__.pop(name, None)
         super()._fit_targets(X, Y, shared=shared)
@@ -101,9 +102,9 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
             and not foreign
             and few
             and self.calibration is not None
-            and self.optimizer is not None
-            and "fixed" not in (self.noise_bounds, self.amplitude_bounds)
-            and self.solver in ("auto", "cholesky")
+            and not self._keeps_hyperparameters()
+            and "fixed" not in (self.noise_bounds, self._terms().scale.value_bounds)
+            and Solver.of(self.solver).name in ("auto", "cholesky")
         )
         return of_classes if suits else "gaussian"
 
@@ -113,13 +114,14 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
 
     def _what_asks_for_gaussian(self) -> str:
         """Name the parameter that only regression of targets knows."""
-        if self.intercept_variance != "auto":
-            return f"intercept_variance={self.intercept_variance!r}"
-        if self.n_interactions > 0 or self.interactions is not None:
-            return "pairs of features"
-        if self.shared_hyperparameters is False:
-            return "shared_hyperparameters=False"
-        if self.solver == "coordinate-descent":
+        terms, search = self._terms(), LikelihoodSearch.of(self.optimizer)
+        if terms.intercept_variance != "auto":
+            return f"intercept_variance={terms.intercept_variance!r}"
+        if terms.has_pairs:
+            return "Interactions"
+        if search.shared is False:
+            return "a LikelihoodSearch of shared=False"
+        if Solver.of(self.solver).name == "coordinate-descent":
             return "solver='coordinate-descent'"
         return ""
 
@@ -129,7 +131,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         if self._is_gaussian:
             return systems
         amplitude = systems[0].amplitude
-        if self.optimizer is not None and self.amplitude_bounds != "fixed":
+        if not self._keeps_hyperparameters() and self._terms().scale.value_bounds != "fixed":
             amplitude = self._chosen_amplitude(systems[0], Y)
         return [_base_of(systems[0], amplitude)]
 
@@ -147,7 +149,8 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
         else:
             of_rows = K, Y[rows], weights, self.tol, stays
             loss = loss_by_left_out(lambda a: _base_of(some, a), *of_rows)
-        bounds = cast(tuple[float, float], check_bounds("amplitude", self.amplitude_bounds))
+        given = check_bounds("amplitude", self._terms().scale.value_bounds)
+        bounds = cast(tuple[float, float], given)
         # On matrices of this size, BLAS's threads mostly wait for one another.
         with blas_threads_at_most(1):
             return best_amplitude(loss, K, bounds)
@@ -180,7 +183,7 @@ class LatentClasses(ClassTargets, BaseIntersectionGP):
             self._warn(
                 f"Newton's method stopped after {self.n_iter_[worst]} steps with a gradient of "
                 f"{self.residual_[worst]:.2e} in output {worst}, above the tolerance {self.tol}. "
-                "Raise tol, or lower amplitude_bounds."
+                "Raise tol, or lower the bounds of the constant that multiplies the kernel."
             )
 
     def _modes(

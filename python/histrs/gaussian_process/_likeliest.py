@@ -16,7 +16,8 @@ from histrs._threads import blas_threads_at_most
 from histrs._warnings import warn
 from histrs.gaussian_process._hyperparameters import Hyperparameters, SearchSpace
 from histrs.gaussian_process._likelihood import BaseLikelihood
-from histrs.gaussian_process._optimizer import OptimizerName, Search
+from histrs.gaussian_process._optimizer import Search
+from histrs.gaussian_process._options import LikelihoodSearch, OptimizerOption
 from histrs.gaussian_process._seed import SeededFit
 
 _MANY_ROWS = 4096
@@ -25,8 +26,7 @@ _MANY_ROWS = 4096
 class LikeliestHyperparameters(SeededFit):
     """Learns hyper-parameters; what is learned, and of which likelihood, is said by others."""
 
-    optimizer: Any
-    n_restarts_optimizer: int
+    optimizer: OptimizerOption
     verbose: int
 
     def _state(self) -> dict[str, Any]:
@@ -51,11 +51,6 @@ class LikeliestHyperparameters(SeededFit):
 
     # ---- the search --------------------------------------------------------------------------
 
-    def _search_method(self) -> OptimizerName | None:
-        """Return how the largest likelihood is searched for; None keeps what is given."""
-        method: OptimizerName | None = self.optimizer
-        return method
-
     def _learn_hyperparameters(
         self,
         start: Hyperparameters,
@@ -68,12 +63,15 @@ class LikeliestHyperparameters(SeededFit):
         if names is not None:
             space = space.only(names, start)
         self.theta_ = space.pack(space.start)
-        method = self._search_method()
-        if method is None or not space.names:
+        asked = LikelihoodSearch.of(self.optimizer)
+        if asked.method is None or not space.names:
             return start
         space.check_start()
-        if not likelihood.has_gradient and method == "l-bfgs-b":
-            raise ValueError("log_det='bound' has no gradient: choose optimizer='nelder-mead'.")
+        if not likelihood.has_gradient and asked.method == "l-bfgs-b":
+            raise ValueError(
+                "log_det='bound' has no gradient: choose the method 'nelder-mead' of a "
+                "LikelihoodSearch."
+            )
         if likelihood.targets_are_constant:
             self._warn(
                 "The targets are constant, which any hyper-parameters explain: kept as given."
@@ -86,14 +84,15 @@ class LikeliestHyperparameters(SeededFit):
             blas_threads_at_most(1) if few else nullcontext(),
         ):
             kernels = self._kernels_to_try(space)
-            search = Search(likelihood, space, method, progress, kernels)
-            best = search.run(self.n_restarts_optimizer, lambda: np.random.default_rng(self._seed))
+            search = Search(likelihood, space, asked.method, progress, kernels)
+            best = search.run(asked.n_restarts, lambda: np.random.default_rng(self._seed))
         self.optimization_history_ = search.history.arrays(space.names)
         self.theta_ = space.pack(best.values)
         if best.complaint is not None:
             self._warn(
                 f"The optimizer stopped early ({best.complaint}); the best hyper-parameters that "
-                "it met are kept. Try other starting values, n_restarts_optimizer or a smaller tol."
+                "it met are kept. Try other starting values, n_restarts of a LikelihoodSearch, or "
+                "a smaller tol."
             )
         ends = space.at_bounds(self.theta_)
         if ends:
@@ -143,17 +142,16 @@ class LikeliestHyperparameters(SeededFit):
 
         .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
 
-        The log-determinant is as `log_det` says: "lanczos" estimates it by stochastic Lanczos
-        quadrature, or computes it from the Cholesky factor where the system is small or `solver`
-        is "cholesky"; "bound" puts the bound of eq. 23 in its place, so that the result is a lower
-        bound.
+        The log-determinant is as `log_det` of a `LikelihoodSearch` says: "lanczos" estimates it by
+        stochastic Lanczos quadrature, or computes it from the Cholesky factor where there is one;
+        "bound" puts the bound of eq. 23 in its place, so that the result is a lower bound.
 
         Parameters
         ----------
         theta : array-like, default=None
-            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, the exponent
-            of a transform, the feature weights with "ard", the weight of pairs, and those of lines
-            and of minima beside smooth functions, in this order.
+            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and those of
+            the kernel. Additive ones have the exponent of a transform, the feature weights with
+            "ard", the weight of pairs, and those of lines and of minima beside smooth functions.
             None takes those of the fit, `theta_`.
         eval_gradient : bool, default=False
             Whether to return the derivatives by `theta` too. With "lanczos" they are those of the
@@ -196,7 +194,7 @@ class LikeliestHyperparameters(SeededFit):
         if not evaluation.solved:
             warn(
                 "The solver did not reach tol in max_iter iterations, and the likelihood is too "
-                "large. Raise max_iter, tol or noise.",
+                "large. Raise max_iter of a Solver, tol or noise.",
                 ConvergenceWarning,
             )
         gradient = space.pack_values(evaluation.gradient) if slope else np.empty(0)

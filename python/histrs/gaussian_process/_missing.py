@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_consistent_length
 from histrs._row_weights import rows_at
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs.gaussian_process._hyperparameters import SCALES, check_variances
+from histrs.gaussian_process._hyperparameters import check_variances
 from histrs.gaussian_process._online import left_over
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._target_patterns import (
@@ -81,18 +81,15 @@ class MissingTargets(RegressorMixin):
 
     def _asks_to_share(self) -> bool:
         """Say whether all targets are to have one noise and one amplitude."""
-        return bool(getattr(self, "shared_hyperparameters", None))
+        return False
 
     def _given_scales(self) -> dict[str, Any]:
         """Return the noise and amplitude that a user gives, each for all targets or for each."""
-        return {name: getattr(self, name) for name in SCALES if hasattr(self, name)}
+        return {}
 
     def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
         """Return the parameters of a fit of some of the targets."""
         parameters: dict[str, Any] = self.get_params(deep=False)
-        for name in SCALES:
-            if name in parameters and np.shape(parameters[name]) == (n_targets,):
-                parameters[name] = np.asarray(parameters[name])[targets]
         return parameters
 
     def _fit_patterns(self, rows: TrainingRows, patterns: list[Pattern]) -> None:
@@ -101,31 +98,16 @@ class MissingTargets(RegressorMixin):
         if self._asks_to_share():
             raise ValueError(
                 "Targets that miss different rows are fitted apart, each pattern with its own "
-                "noise and amplitude: leave shared_hyperparameters, or shared of a "
-                "LikelihoodSearch, at None."
+                "noise and amplitude: leave shared of a LikelihoodSearch at None."
             )
         for name, values in self._given_scales().items():
             check_variances(name, np.array(values, dtype=np.float64), rows.Y.shape[1])
         self._check_entries(rows.checked)
-        before = self._fits_to_start_from(patterns)
         fits = []
-        for k, pattern in enumerate(patterns):
+        for pattern in patterns:
             parameters = self._parameters_of(pattern.targets, rows.Y.shape[1])
-            fit = clone(self) if before is None else copied(before[k])
-            fits.append(_fitted(fit.set_params(**parameters).fit, rows, pattern))
+            fits.append(_fitted(clone(self).set_params(**parameters).fit, rows, pattern))
         self._keep_nothing_but(fits, patterns)
-
-    def _fits_to_start_from(self, patterns: list[Pattern]) -> list[Any] | None:
-        """Return the fits that the next start from: those before, of the same rows and targets."""
-        if not (getattr(self, "warm_start", False) and self._has_patterns()):
-            return None
-        same = len(patterns) == len(self.pattern_fits_) and all(
-            np.array_equal(rows, pattern.rows) and np.array_equal(targets, pattern.targets)
-            for pattern, rows, targets in zip(
-                patterns, self.pattern_rows_, self.pattern_targets_, strict=True
-            )
-        )
-        return self.pattern_fits_ if same else None
 
     def _forget_patterns(self) -> None:
         """Leave no patterns of a fit before."""

@@ -302,7 +302,7 @@ class Posterior(BasePosterior[KernelSystem]):
         if not np.all(near):
             warn(
                 f"The bounds of {np.sum(~np.all(near, axis=0))} rows hold, but are further apart "
-                "than asked for. Raise max_iter or noise.",
+                "than asked for. Raise max_iter of a Solver, or noise.",
                 ConvergenceWarning,
             )
         lower, upper = (np.column_stack(side) for side in zip(*bounds, strict=True))
@@ -335,6 +335,6 @@ def _warn_of_unsolved(system: KernelSystem, solved: NDArray[np.bool_]) -> None:
     if not np.all(solved):
         warn(
             f"The variance of {np.sum(~solved)} rows did not converge in {system.max_iter} "
-            "iterations and is too large there. Raise max_iter, tol or noise.",
+            "iterations and is too large there. Raise max_iter of a Solver, tol or noise.",
             ConvergenceWarning,
         )

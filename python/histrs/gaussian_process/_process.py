@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeAlias
+from numbers import Integral, Real
+from typing import Any, ClassVar, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
@@ -18,9 +20,17 @@ from histrs._solvers.preconditioners import Indices
 from histrs._validation import naming_rows
 from histrs.gaussian_process._dense.posterior import DensePosterior
 from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process._hyperparameters import Bounds
+from histrs.gaussian_process._kernels.algebra import Constant, with_scale
+from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._likeliest import LikeliestHyperparameters
+from histrs.gaussian_process._optimizer import OptimizerName
+from histrs.gaussian_process._options import Fine, LikelihoodSearch, OptimizerOption, Solver
 from histrs.gaussian_process._posterior import Posterior
 from histrs.gaussian_process._row_weights import appended, roots, telling
+from histrs.gaussian_process._system import SolverName
+from histrs.gaussian_process._variance import VarianceName
+from histrs.gaussian_process.kernels import kernel_of
 
 AnyPosterior: TypeAlias = Posterior | DensePosterior
 
@@ -32,9 +42,24 @@ _MOST_WEIGHT = 1e6
 class GaussianProcess(LikeliestHyperparameters):
     """Gaussian process regression of one or more targets on shared inputs.
 
-    What is regressed is said by `RealTargets` or `ClassTargets`, which kernel there is and how its
-    systems are solved by `BaseIntersectionGP` or `BaseDenseGP`; they fill in what raises here.
+    What is regressed is said by `RealTargets` or `ClassTargets`, which kernels there are and how
+    systems are solved by `BaseIntersectionGP` or `KernelGP`; they fill in what raises here.
     """
+
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        "kernel": "no_validation",
+        "noise": [Interval(Real, 0, None, closed="neither"), "array-like"],
+        "noise_bounds": [StrOptions({"fixed"}), "array-like"],
+        "optimizer": [StrOptions({"auto", *get_args(OptimizerName)}), LikelihoodSearch, None],
+        "solver": [StrOptions(set(get_args(SolverName))), Solver],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "variance": [StrOptions(set(get_args(VarianceName))), Fine],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+    _default_kernel: ClassVar[Callable[[], Kernel]]
+    """The kernel that None stands for."""
 
     sample_weight_fit_: Array | None = None
     _standard_weights: Array
@@ -49,6 +74,56 @@ class GaussianProcess(LikeliestHyperparameters):
     """Whether the noise that is given is that of a row of mean weight."""
     _stays: Array | None = None
     """What part of a training row stays where one of the given ones is left out; None for 0."""
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        noise: float | ArrayLike = 0.1,
+        noise_bounds: Bounds = (1e-6, 1e12),
+        optimizer: OptimizerOption = "auto",
+        solver: SolverName | Solver = "auto",
+        tol: float = 1e-5,
+        variance: VarianceName | Fine = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.noise = noise
+        self.noise_bounds = noise_bounds
+        self.optimizer = optimizer
+        self.solver = solver
+        self.tol = tol
+        self.variance = variance
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    # ---- what is asked for -------------------------------------------------------------------
+
+    def _asked(self) -> tuple[Constant, Kernel]:
+        """Return the constant that multiplies all of the kernel that is asked for, and the rest."""
+        default = type(self)._default_kernel
+        return with_scale(default() if self.kernel is None else kernel_of(self.kernel))
+
+    def _given_scales(self) -> dict[str, Any]:
+        """Return the noise and amplitude that a user gives, each for all outputs or for each."""
+        return {"noise": self.noise, "amplitude": self._asked()[0].value}
+
+    def _keeps_hyperparameters(self) -> bool:
+        """Say whether noise, amplitude and kernel are kept as given."""
+        return LikelihoodSearch.of(self.optimizer).method is None
+
+    def _shares(self, suits: bool) -> bool:
+        """Say whether all outputs share one noise and one amplitude, as is asked for or suits."""
+        search = LikelihoodSearch.of(self.optimizer)
+        if search.shared is not None:
+            return search.shared
+        if search.method is None:
+            # Outputs that keep one noise and one amplitude share a system.
+            return all(np.ndim(given) == 0 for given in self._given_scales().values())
+        return suits
 
     # ---- the kernel and its systems ----------------------------------------------------------
 
@@ -146,7 +221,7 @@ class GaussianProcess(LikeliestHyperparameters):
         """Say whether noise is that of a row of mean weight: copies of all rows do not tell it."""
         bounds = self.noise_bounds
         return self._noise_was_learned or not (
-            self.optimizer is None or (isinstance(bounds, str) and bounds == "fixed")
+            self._keeps_hyperparameters() or (isinstance(bounds, str) and bounds == "fixed")
         )
 
     def _rows_with_weight(

@@ -256,7 +256,8 @@ class RealTargets(RegressionLearning):
             Histograms.
         rtol : float, default=0.01
             How far apart they may be, as part of the lower one. Where that is not reached in
-            `max_iter` iterations, they are further apart, with a warning, and hold all the same.
+            `max_iter` iterations of the solver, they are further apart, with a warning, and hold
+            all the same.
 
         Returns
         -------

@@ -19,9 +19,11 @@ from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
 from histrs.gaussian_process._docs import REGRESSION_FIT
 from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._likeliest import check_theta
 from histrs.gaussian_process._missing import MissingTargets
 from histrs.gaussian_process._online import left_over, rows_to_forget
+from histrs.gaussian_process._options import LikelihoodSearch
 from histrs.gaussian_process._precision import is_single
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
 from histrs.gaussian_process._state import copied, replaced_whole
@@ -48,6 +50,26 @@ class RegressionLearning(MissingTargets, GaussianProcess):
 
     pattern_fits_: list[Self]
     _targets_are_single = False
+
+    # ---- of each target, or of all -----------------------------------------------------------
+
+    def _asks_to_share(self) -> bool:
+        return bool(LikelihoodSearch.of(self.optimizer).shared)
+
+    def _given_scales(self) -> dict[str, Any]:
+        return GaussianProcess._given_scales(self)
+
+    def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
+        parameters = super()._parameters_of(targets, n_targets)
+        if np.shape(self.noise) == (n_targets,):
+            parameters["noise"] = np.asarray(self.noise)[targets]
+        scale, kernel = self._asked()
+        if np.shape(scale.value) == (n_targets,):
+            of_targets = np.asarray(scale.value)[targets]
+            parameters["kernel"] = Constant(of_targets, scale.value_bounds) * kernel
+        return parameters
+
+    # ---- rows --------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
     @documented(REGRESSION_FIT)

@@ -29,51 +29,17 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
 
     Parameters
     ----------
+    {kernel}
     {noise}
-    {amplitude}
+    {noise_bounds}
+    {optimizer}
+    {solver}
     tol : float, default=1e-4
         A target is solved when no entry of its residual is larger than `tol` times the largest
         absolute centred target.
-    {max_iter}
-    {preconditioner}
-    {n_bins}
-    {interpolation}
-    {solver}
-    {feature_transform}
-    {exponent}
-    {feature_weights}
-    intercept_variance : float or "auto", default="auto"
-        Prior variance of a constant that is added to the functions of the features, which are 0 at
-        0, before `amplitude` multiplies it; 0 goes without. "auto" is 3 times the mean of the
-        kernel over the training rows, with which a row of zeros is predicted as its neighbours say.
-        Smooth functions have none: their mean is that of the targets; nor does
-        ``solver="coordinate-descent"``.
-    {n_interactions}
-    {interactions}
-    {n_interaction_knots}
-    {interaction_weight}
-    smoothness : {"linear", "cubic", "both"}, default="linear"
-        Functions of the features. "linear" is the kernel above. "cubic" has integrated Brownian
-        motion in its place, and lines: functions are cubic smoothing splines (see Notes). "both" is
-        their sum, and the likelihood says how much of each. The last two cost a few times as much,
-        and go without pairs of features, tables (`n_bins`, `export_tables`), transforms, learned
-        weights of features, and the bounds of `variance`.
-    {slope_weight}
-    {rough_weight}
-    {optimizer}
-    {log_det}
-    shared_hyperparameters : bool or None, default=None
-        Whether all targets share one noise and one amplitude. None is False:
-        each target has its own, as if it were fitted alone.
-    {noise_bounds}
-    {interaction_weight_bounds}
-    {slope_weight_bounds}
-    {n_restarts_optimizer}
     {variance}
-    {n_eigenvectors}
+    {n_bins}
     {random_state}
-    warm_start : bool, default=False
-        Start from the previous weights when `fit` is called again with as many rows and targets.
     {n_jobs}
     {verbose}
 
@@ -120,36 +86,11 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
 
     Notes
     -----
-    With pairs of features, the kernel is
-
-    .. math:: \mathrm{amplitude} \Big( \sum_d w_d \min(x(d), x'(d))
-              + w \sum_{(i, j)} c_i(x(i), x'(i)) \, c_j(x(j), x'(j)) \Big),
-
-    where :math:`c_d` is the covariance of a Brownian motion in equal steps over the knots of a
-    feature, less its mean over the training rows and divided by its variance over these. Neither
-    units nor origins of features matter, and a pair's function has a mean of 0 over the values of
-    each of its features: it holds no main effect. The block of a pair is explicit, so that products
-    take time linear in the rows. Pairs are chosen by histograms of the residuals, as in FAST
-    ([2]_). The weight of chosen pairs is that of largest likelihood of rows that did not choose
-    them, each half of them with the pairs of the other, up to 2,048 rows; of more, that of 1,024 of
-    them.
-
-    With `smoothness` "cubic" or "both", the minimum of a feature gives way to
-
-    .. math:: k(t, t') = \tfrac16 s^2 (3 u - s) + a\, t t' + b\, s, \qquad
-              t = w_d (x(d) - \min_i x_i(d)),
-
-    with `s` and `u` the smaller and the larger of `t` and `t'`, less its mean over the training
-    rows in either argument. The first term is the covariance of integrated Brownian motion, with
-    which the posterior mean of a single feature is the cubic smoothing spline of the penalty
-    :math:`\mathrm{noise} / \mathrm{amplitude} \int f''(t)^2 dt` when the slope is free ([3]_); `a`
-    is `slope_weight`, `b` is `rough_weight` (0 for "cubic"). Functions have a mean of 0 over the
-    training rows, as in generalised additive models, and are lines beyond their least and largest
-    value. Neither units nor origins of features matter. A product takes four sums along each sorted
-    column in place of two, and is preconditioned by a low-rank approximation. The two weights are
-    those of largest likelihood, of all rows or, of more than 2,048, of 1,024 of them, from several
-    starts; noise and amplitude are learned by all rows. Rows added or removed move the mean that is
-    taken away, so that systems are solved anew.
+    A product with smooth functions (`Splines`) takes four sums along each sorted column in place of
+    two, and is preconditioned by a low-rank approximation. Their two weights are those of largest
+    likelihood, of all rows or, of more than 2,048, of 1,024 of them, from several starts; noise and
+    amplitude are learned by all rows. Rows added or removed move the mean that is taken away, so
+    that systems are solved anew.
 
     `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,
     and what comes here are vectors with a number for each row; rows to predict may be dask arrays
@@ -162,19 +103,17 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     .. [1] E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
        process inference with generalized histogram intersection kernels for visual recognition
        tasks", International Journal of Computer Vision, 2016.
-    .. [2] Y. Lou, R. Caruana, J. Gehrke and G. Hooker, "Accurate intelligible models with pairwise
-       interactions", KDD, 2013.
-    .. [3] G. Wahba, "Improper priors, spline smoothing and the problem of guarding against model
-       errors in regression", Journal of the Royal Statistical Society B, 1978.
 
     Examples
     --------
     >>> import numpy as np
     >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> from histrs.gaussian_process.kernels import Intersection
     >>> rng = np.random.default_rng(0)
     >>> X = rng.random((500, 3))
     >>> y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(500)
-    >>> model = IntersectionGPRegressor(feature_weights="ard").fit(X, y)
+    >>> kernel = Intersection(feature_weights="ard")
+    >>> model = IntersectionGPRegressor(kernel).fit(X, y)
     >>> [int(d) for d in np.argsort(model.feature_weights_)]  # the third does not matter
     [2, 1, 0]
     >>> mean, std = model.predict([[0.25, 0.5, 0.5]], return_std=True)
@@ -182,9 +121,7 @@ class IntersectionGPRegressor(RealTargets, BaseIntersectionGP):
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseIntersectionGP._parameter_constraints
-    }
+    _parameter_constraints: ClassVar[dict[str, Any]] = {**BaseIntersectionGP._parameter_constraints}
     _predicted = "mean"
 
     def _check_entries(self, X: Matrix) -> None:

@@ -84,7 +84,7 @@ def _log_evidence(
 ) -> float:
     """Return the likelihood at the best noise and signal variance, up to what all kernels share."""
     system = likelihood.system(kernel, Scales(1.0, 1.0))
-    given = model.intercept_variance
+    given = model._terms().intercept_variance
     constant = system.vague_intercept if given == "auto" else float(given)
     kernel = replace(kernel, intercept_variance=constant)
     K = likelihood.system(kernel, Scales(1.0, 1.0)).kernel_matrix()

@@ -321,7 +321,7 @@ def learn(
         known = np.concatenate([known, asked])
         answers = np.asarray(oracle(asked))
         labels = np.concatenate([labels, answers])
-        if model.optimizer is None:
+        if model._keeps_hyperparameters():
             fitted = _with_more_rows(fitted, rows[asked], answers)
         else:
             # More labels call for other hyper-parameters.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,17 +16,18 @@ from histrs._docs import documented
 from histrs._progress import TrainingProgress
 from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
-from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
 from histrs.gaussian_process._classification import ClassTargets
 from histrs.gaussian_process._dense.left_out import centred_leave_one_out, learn_by_leaving_out
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, REGRESSION_GP
 from histrs.gaussian_process._hyperparameters import SCALES, Bounds, Hyperparameters
-from histrs.gaussian_process._kernel_gp import KernelGP, OptimizerOption
+from histrs.gaussian_process._kernel_gp import KernelGP
 from histrs.gaussian_process._kernel_gp_docs import KERNEL_GP
 from histrs.gaussian_process._kernels.algebra import Constant, Sum
 from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._optimizer import OptimizerName
+from histrs.gaussian_process._options import LikelihoodSearch, OptimizerOption, Solver
 from histrs.gaussian_process._regression import RealTargets
 
 # Values of each of the kernel's parameters of which the best is taken by leaving rows out, as
@@ -59,7 +60,6 @@ class GPRegressor(RealTargets, KernelGP):
     {optimizer}
     {solver}
     {tol}
-    {max_iter}
     {variance}
     {random_state}
     {n_jobs}
@@ -110,21 +110,6 @@ class GPRegressor(RealTargets, KernelGP):
             return self._largest_std_error()
         return super().std_error_
 
-    def _asks_to_share(self) -> bool:
-        search = self._search()
-        return search is not None and bool(search.shared)
-
-    def _given_scales(self) -> dict[str, Any]:
-        return {"noise": self.noise, "amplitude": self._asked()[0].value}
-
-    def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
-        parameters = super()._parameters_of(targets, n_targets)
-        constant, kernel = self._asked()
-        if np.shape(constant.value) == (n_targets,):
-            of_targets = np.asarray(constant.value)[targets]
-            parameters["kernel"] = Constant(of_targets, constant.value_bounds) * kernel
-        return parameters
-
 
 @documented(GAUSSIAN_PROCESS, CLASSIFICATION_GP, KERNEL_GP)
 class GPClassifier(ClassifierMixin, ClassTargets, KernelGP):
@@ -145,7 +130,6 @@ class GPClassifier(ClassifierMixin, ClassTargets, KernelGP):
     {optimizer_of_classes}
     {solver}
     {tol}
-    {max_iter}
     {variance}
     {random_state}
     {calibration}
@@ -188,6 +172,11 @@ class GPClassifier(ClassifierMixin, ClassTargets, KernelGP):
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         **KernelGP._parameter_constraints,
+        "optimizer": [
+            StrOptions({"auto", "leave-one-out", *get_args(OptimizerName)}),
+            LikelihoodSearch,
+            None,
+        ],
         "calibration": [StrOptions({"leave-one-out"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
@@ -199,9 +188,8 @@ class GPClassifier(ClassifierMixin, ClassTargets, KernelGP):
         noise: float | ArrayLike = 0.1,
         noise_bounds: Bounds = (1e-6, 1e12),
         optimizer: OptimizerOption = "auto",
-        solver: Literal["auto", "cholesky", "cg"] = "auto",
+        solver: Literal["auto", "cholesky", "cg"] | Solver = "auto",
         tol: float = 1e-5,
-        max_iter: int = 1000,
         variance: Literal["auto", "cached", "exact"] = "auto",
         random_state: int | np.random.RandomState | None = None,
         calibration: Literal["leave-one-out"] | None = "leave-one-out",
@@ -216,7 +204,6 @@ class GPClassifier(ClassifierMixin, ClassTargets, KernelGP):
             optimizer=optimizer,
             solver=solver,
             tol=tol,
-            max_iter=max_iter,
             variance=variance,
             random_state=random_state,
             n_jobs=n_jobs,

@@ -14,14 +14,19 @@ from sklearn.gaussian_process.kernels import Kernel as PeerKernel
 from histrs.gaussian_process._kernels.algebra import Constant, Product, Sum
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.covariance import Divergence, LogEuclidean, Tangent
+from histrs.gaussian_process._kernels.interactions import Interactions
+from histrs.gaussian_process._kernels.intersection import Intersection
 from histrs.gaussian_process._kernels.linear import Linear
 from histrs.gaussian_process._kernels.minmax import MinMax
 from histrs.gaussian_process._kernels.peer import Peer
 from histrs.gaussian_process._kernels.radial import Radial
+from histrs.gaussian_process._kernels.splines import Splines
 
 __all__ = [
     "Constant",
     "Divergence",
+    "Interactions",
+    "Intersection",
     "Kernel",
     "Linear",
     "LogEuclidean",
@@ -29,15 +34,18 @@ __all__ = [
     "Peer",
     "Product",
     "Radial",
+    "Splines",
     "Sum",
     "Tangent",
 ]
 
 _NAMED: dict[str, type[Kernel]] = {
+    "intersection": Intersection,
     "jbld": Divergence,
     "logeuclid": LogEuclidean,
     "minmax": MinMax,
     "radial": Radial,
+    "splines": Splines,
     "tangent": Tangent,
 }
 

@@ -37,7 +37,7 @@ def plot_relevance(
     Parameters
     ----------
     model : IntersectionGPClassifier or IntersectionGPRegressor
-        A fitted model, as a rule with ``feature_weights="ard"``.
+        A fitted model, as a rule of ``Intersection(feature_weights="ard")``.
     {feature_names}
     max_features : int, default=20
         At most so many bars; what is left out is one bar.
@@ -52,11 +52,12 @@ def plot_relevance(
     --------
     >>> import numpy as np
     >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> from histrs.gaussian_process.kernels import Intersection
     >>> from histrs.plotting import plot_relevance
     >>> X = np.random.default_rng(0).random((200, 4))
     >>> y = np.sin(5 * X[:, 1]) + X[:, 2]
     >>> y += 0.1 * np.random.default_rng(1).standard_normal(200)
-    >>> model = IntersectionGPRegressor(feature_weights="ard").fit(X, y)
+    >>> model = IntersectionGPRegressor(Intersection(feature_weights="ard")).fit(X, y)
     >>> ax = plot_relevance(model)  # doctest: +SKIP
     """
     check_is_fitted(model)

@@ -36,7 +36,7 @@ def plot_pair_functions(
     Parameters
     ----------
     model : IntersectionGPClassifier or IntersectionGPRegressor
-        A fitted model with `n_interactions` or `interactions`.
+        A fitted model whose kernel has `Interactions`.
     pairs : sequence of pairs of int or str, default=None
         Which of the model's pairs; None takes the three whose functions vary most.
     {output}
@@ -60,16 +60,18 @@ def plot_pair_functions(
     --------
     >>> import numpy as np
     >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> from histrs.gaussian_process.kernels import Interactions, Intersection
     >>> from histrs.plotting import plot_pair_functions
     >>> X = np.random.default_rng(0).random((200, 4))
-    >>> model = IntersectionGPRegressor(n_interactions=1).fit(X, X[:, 0] * X[:, 1])
+    >>> kernel = Intersection() + Interactions(1)
+    >>> model = IntersectionGPRegressor(kernel).fit(X, X[:, 0] * X[:, 1])
     >>> axes = plot_pair_functions(model)  # doctest: +SKIP
     """
     check_is_fitted(model)
     check_output(model, output)
     functions = model.pair_functions(pairs)
     if not functions:
-        raise ValueError("The model has no pairs of features: fit with n_interactions.")
+        raise ValueError("The model has no pairs of features: fit with Interactions.")
     if pairs is None:
         functions.sort(key=lambda function: -float(np.std(_of_output(function.values, output))))
         functions = functions[:_MOST]

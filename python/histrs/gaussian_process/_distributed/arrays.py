@@ -1,4 +1,4 @@
-"""Dask arrays as arguments of a Gaussian process, and what it does not do with them."""
+"""Dask arrays as arguments of a Gaussian process."""
 
 from __future__ import annotations
 
@@ -13,32 +13,6 @@ from histrs._distributed.rows import Part, as_rows, of_floats, stand_in, stand_i
 from histrs._solvers.block_cg import Array
 from histrs._validation import HISTOGRAM_CHECKS, validate_data, validate_fit
 from histrs.gaussian_process._distributed.block import weighted_rows
-
-_REFUSED: dict[str, tuple[Any, ...]] = {
-    "solver": ("coordinate-descent", "greedy-block"),
-    "variance": ("fine", "coarse", "coarse-quantized"),
-    "smoothness": ("cubic", "both"),
-}
-
-
-def check_supported(model: Any) -> None:
-    """Refuse parameters that ask for what needs all columns of a row, or rows, in one place."""
-    for name, refused in _REFUSED.items():
-        if (given := getattr(model, name)) in refused:
-            raise ValueError(
-                f"{name}={given!r} goes without dask arrays: leave {name} as it is by default, or "
-                "give X as a NumPy array."
-            )
-    if model.interactions is not None or model.n_interactions > 0:
-        raise ValueError(
-            "Pairs of features go without dask arrays, whose columns lie apart: leave "
-            "interactions out, or give X as a NumPy array."
-        )
-    if model.feature_transform != "identity":
-        raise ValueError(
-            f"feature_transform={model.feature_transform!r} goes without dask arrays: transform "
-            "the array before the fit, which dask does where its parts lie."
-        )
 
 
 def refuse_distributed(model: Any, what: str) -> None:

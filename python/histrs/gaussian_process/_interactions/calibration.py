@@ -41,9 +41,8 @@ def scores_without_pairs_of(model: Any, posterior: Posterior, Y: Array) -> Array
         part_of_model = of_rows(model, kept)
         make_system = partial(part_of_model._make_system, X)
         likelihood = part_of_model._make_likelihood(make_system, columns, Y[kept])
-        pairs = PairKernel.of(
-            X, chosen_pairs(model, X, likelihood, values), model.n_interaction_knots
-        )
+        chosen = chosen_pairs(model, X, likelihood, values)
+        pairs = PairKernel.of(X, chosen, model._terms().pairs.n_knots)
         kernel = replace(system.kernel, pairs=pairs if len(pairs.pairs) > 0 else None)
         rows = kernel.rows(system.X[held], n_threads)
         for scales, outputs in zip(values.scales(), values.outputs(Y.shape[1]), strict=True):

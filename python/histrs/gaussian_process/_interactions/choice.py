@@ -28,7 +28,6 @@ from histrs.gaussian_process._system import KernelSystem
 
 __all__ = [
     "Interactions",
-    "check_supported",
     "chosen_pairs",
     "exact_likelihood",
     "likelihood_of_pairs",
@@ -41,48 +40,27 @@ _MIN_HALF = 16
 _TOLERANCE = 1e-2
 
 
-def check_supported(model: Any) -> None:
-    """Refuse parameters of a model that ask for pairs together with what pairs do not go with."""
-    if model.interactions is None and model.n_interactions == 0:
-        return
-    if model.interactions is not None and model.n_interactions > 0:
-        raise ValueError(
-            f"interactions are given, and n_interactions = {model.n_interactions} asks for pairs "
-            "to be found: choose one of the two."
-        )
-    if model.feature_transform != "identity":
-        raise ValueError(
-            f"feature_transform={model.feature_transform!r} goes without interactions: transform "
-            "the features before the fit."
-        )
-    for name, refused in (
-        ("log_det", ("bound",)),
-        ("variance", ("fine", "coarse", "coarse-quantized")),
-        ("solver", ("coordinate-descent",)),
-    ):
-        if getattr(model, name) in refused:
-            raise ValueError(
-                f"{name}={getattr(model, name)!r} holds for the additive kernel alone: leave "
-                f"{name} as it is by default, or leave interactions out."
-            )
-
-
 def chosen_pairs(
     model: Any, X: Matrix, likelihood: Likelihood, values: Hyperparameters
 ) -> NDArray[np.intp]:
     """Return the pairs that are given, or those that the residuals of the additive fit show."""
-    if model.interactions is not None:
-        names = getattr(model, "feature_names_in_", None)
-        return check_pairs(model.interactions, X.shape[1], names)
-    if model.n_interactions == 0 or X.shape[1] < 2:
+    asked = model._terms().pairs
+    if asked is None or asked.has_none:
         return np.empty((0, 2), dtype=np.intp)
+    if not asked.are_found:
+        names = getattr(model, "feature_names_in_", None)
+        return check_pairs(asked.pairs, X.shape[1], names)
+    if X.shape[1] < 2:
+        raise ValueError(
+            f"{asked!r} is of pairs of features, and X has n_features = 1: leave it out."
+        )
     alpha, strength = _additive_fit(likelihood, values)
     return strongest_pairs(
         X,
         alpha,
         strength,
-        model.n_interactions,
-        model.n_interaction_knots,
+        asked.pairs,
+        asked.n_knots,
         lambda: np.random.default_rng(model._seed),
     )
 
@@ -95,7 +73,8 @@ def likelihood_of_pairs(model: Any, X: Matrix, Y: Array, values: Hyperparameters
     """
     n = len(Y)
     few = n <= 2 * _MOST_ROWS
-    if few and (model.interactions is not None or n < 2 * _MIN_HALF):
+    asked = model._terms().pairs
+    if few and (not asked.are_found or n < 2 * _MIN_HALF):
         return exact_likelihood(model, X, Y, np.arange(n))
     order = np.random.default_rng(model._seed).permutation(n)
     if not few:
@@ -106,7 +85,7 @@ def likelihood_of_pairs(model: Any, X: Matrix, Y: Array, values: Hyperparameters
         likelihood = exact_likelihood(model, X, Y, rows)
         pairs = chosen_pairs(model, X[rows], likelihood, additive)
         likelihoods.append(exact_likelihood(model, X, Y, rows))
-        kernels.append(PairKernel.of(X, pairs, model.n_interaction_knots))
+        kernels.append(PairKernel.of(X, pairs, asked.n_knots))
     return HalvesLikelihood(Y, list(zip(likelihoods, kernels[::-1], strict=True)))
 
 

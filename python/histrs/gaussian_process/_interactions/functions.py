@@ -38,7 +38,7 @@ def pair_functions(
     if of_pairs is None:
         if pairs is None or len(pairs) == 0:
             return []
-        raise ValueError("The model has no pairs: fit with n_interactions or interactions.")
+        raise ValueError("The model has no pairs: fit with Interactions in the kernel.")
     known = [(int(i), int(j)) for i, j in of_pairs.pairs]
     if pairs is None:
         wanted = known

@@ -96,7 +96,7 @@ def _gains(
 
 
 def check_pairs(
-    pairs: Interactions, n_features: int, names: NDArray[Any] | None, name: str = "interactions"
+    pairs: Interactions, n_features: int, names: NDArray[Any] | None, name: str = "pairs"
 ) -> NDArray[np.intp]:
     """Return given pairs as indices, the lesser first.
 

@@ -33,7 +33,7 @@ class Constant(Kernel):
     --------
     >>> from histrs.gaussian_process.kernels import Constant, Radial
     >>> Constant(2.0, "fixed") * Radial()
-    Product(k1=Constant(value=2.0, value_bounds='fixed'), k2=Radial())
+    Constant(value=2.0, value_bounds='fixed') * Radial()
     """
 
     takes: ClassVar[Takes] = "anything"
@@ -96,10 +96,6 @@ class _Pair(Kernel):
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
         self.k1 = k1
         self.k2 = k2
-
-    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
-        """Return both, one line."""
-        return f"{type(self).__name__}(k1={self.k1!r}, k2={self.k2!r})"
 
     @property
     def _both(self) -> dict[str, Kernel]:
@@ -218,6 +214,10 @@ class Sum(_Pair):
            [1.11, 1.5 ]])
     """
 
+    def __repr__(self) -> str:
+        """Return the expression."""
+        return f"{self.k1!r} + {self.k2!r}"
+
     @property
     def leaves_level(self) -> bool:  # type: ignore[override]
         """Whether rows that are far from all others have nothing in common with them."""
@@ -260,6 +260,11 @@ class Product(_Pair):
     array([[0.5, 0.3],
            [0.3, 0.5]])
     """
+
+    def __repr__(self) -> str:
+        """Return the expression."""
+        factors = (f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self._both.values())
+        return " * ".join(factors)
 
     @property
     def leaves_level(self) -> bool:  # type: ignore[override]
@@ -306,3 +311,11 @@ def with_scale(kernel: Kernel) -> tuple[Constant, Kernel]:
             if isinstance(constant, Constant):
                 return constant, clone(rest)
     return Constant(), clone(kernel)
+
+
+Kernel._operations.update(
+    {
+        "+": lambda first, second: Sum(as_kernel(first), as_kernel(second)),
+        "*": lambda first, second: Product(as_kernel(first), as_kernel(second)),
+    }
+)

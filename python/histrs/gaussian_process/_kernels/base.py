@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from copy import copy
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
 from histrs._solvers.block_cg import Array
 from histrs._validation import count_threads
@@ -16,7 +16,7 @@ from histrs.gaussian_process._hyperparameters import Bounds, check_bounds
 Takes: TypeAlias = Literal["anything", "numbers", "projections", "histograms", "covariances"]
 
 
-class Kernel(BaseEstimator):
+class Kernel:
     """A positive semi-definite function of two rows, with parameters.
 
     A parameter `name` of the constructor that has a companion `name_bounds` is positive and can be
@@ -44,6 +44,11 @@ class Kernel(BaseEstimator):
     """Parameters that a search may well leave at a bound."""
     is_taken: bool = False
     """Whether what the kernel takes from training rows is there."""
+
+    if TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Attributes with a trailing underscore are set by name, as is learned."""
 
     # ---- what a kernel defines ---------------------------------------------------------------
 
@@ -102,6 +107,37 @@ class Kernel(BaseEstimator):
     def least_ratio(self, n_rows: int) -> float:
         """Return the ratio of noise to amplitude that what is kept of so many rows asks for."""
         return 0.0
+
+    # ---- parameters of the constructor, as scikit-learn asks for them --------------------------
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters of the constructor, with `deep` those of kernels among them too."""
+        found: dict[str, Any] = {}
+        for name in inspect.signature(type(self)).parameters:
+            value = found[name] = getattr(self, name)
+            if deep and hasattr(value, "get_params"):
+                found |= {f"{name}__{own}": v for own, v in value.get_params().items()}
+        return found
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Set parameters of the constructor; those of a kernel among them are `name__own`."""
+        known = self.get_params(deep=False)
+        for name, value in parameters.items():
+            outer, _, own = name.partition("__")
+            if outer not in known:
+                raise ValueError(f"{name!r} is no parameter of {self!r}: it has {list(known)}.")
+            if own:
+                known[outer].set_params(**{own: value})
+            else:
+                setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        """Return a call of the constructor, with what is not by default."""
+        known = inspect.signature(type(self)).parameters
+        given = self.get_params(deep=False).items()
+        changed = [f"{k}={v!r}" for k, v in given if repr(v) != repr(known[k].default)]
+        return f"{type(self).__name__}({', '.join(changed)})"
 
     # ---- what follows ------------------------------------------------------------------------
 
@@ -174,28 +210,22 @@ class Kernel(BaseEstimator):
         """Say whether some parameters multiply the kernel, as its variance does."""
         return False
 
-    # ---- algebra -----------------------------------------------------------------------------
+    # ---- algebra: sums and products are kernels, and are set where they are defined --------------
+
+    _operations: ClassVar[dict[str, Callable[[Any, Any], Kernel]]] = {}
 
     def __add__(self, other: Any) -> Kernel:
         """Return the sum with a kernel, or with a constant."""
-        from histrs.gaussian_process._kernels.algebra import Sum, as_kernel
-
-        return Sum(self, as_kernel(other))
+        return self._operations["+"](self, other)
 
     def __radd__(self, other: Any) -> Kernel:
         """Return the sum of a constant and the kernel."""
-        from histrs.gaussian_process._kernels.algebra import Sum, as_kernel
-
-        return Sum(as_kernel(other), self)
+        return self._operations["+"](other, self)
 
     def __mul__(self, other: Any) -> Kernel:
         """Return the product with a kernel, or with a number."""
-        from histrs.gaussian_process._kernels.algebra import Product, as_kernel
-
-        return Product(self, as_kernel(other))
+        return self._operations["*"](self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
         """Return a number times the kernel."""
-        from histrs.gaussian_process._kernels.algebra import Product, as_kernel
-
-        return Product(as_kernel(other), self)
+        return self._operations["*"](other, self)

@@ -25,7 +25,7 @@ from histrs._validation import (
 )
 from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._kernel_gp import KernelGP
-from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._options import Bins, Fine, Solver
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._sliced.matern import Coordinates
 from histrs.gaussian_process._sliced.metrics import MetricName
@@ -49,7 +49,7 @@ InnerGP = BaseIntersectionGP | KernelGP
 # Rows whose projections are in memory at once.
 _BLOCK = 4096
 # What may be set after a fit.
-_OF_PREDICTIONS = ("n_bins", "interpolation", "variance", "n_jobs", "verbose")
+_OF_PREDICTIONS = ("n_bins", "variance", "n_jobs", "verbose")
 
 
 class BaseSlicedGP(BaseEstimator):
@@ -61,11 +61,9 @@ class BaseSlicedGP(BaseEstimator):
         "n_metric_steps": [Interval(Integral, 0, 100, closed="both")],
         "n_interactions": [Interval(Integral, 0, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "solver": [StrOptions(set(get_args(SolverName)))],
-        "n_bins": [Interval(Integral, 2, 65535, closed="both"), None],
-        "interpolation": [StrOptions({"linear", "nearest"})],
-        "variance": [StrOptions(set(get_args(VarianceName)))],
+        "solver": [StrOptions(set(get_args(SolverName))), Solver],
+        "n_bins": [Interval(Integral, 2, 65535, closed="both"), Bins, None],
+        "variance": [StrOptions(set(get_args(VarianceName))), Fine],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
@@ -79,11 +77,9 @@ class BaseSlicedGP(BaseEstimator):
         n_metric_steps: int = 3,
         n_interactions: int = 24,
         tol: float = 1e-4,
-        max_iter: int = 1000,
-        solver: SolverName = "auto",
-        n_bins: int | None = None,
-        interpolation: Interpolation = "linear",
-        variance: VarianceName = "auto",
+        solver: SolverName | Solver = "auto",
+        n_bins: int | Bins | None = None,
+        variance: VarianceName | Fine = "auto",
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -93,10 +89,8 @@ class BaseSlicedGP(BaseEstimator):
         self.n_metric_steps = n_metric_steps
         self.n_interactions = n_interactions
         self.tol = tol
-        self.max_iter = max_iter
         self.solver = solver
         self.n_bins = n_bins
-        self.interpolation = interpolation
         self.variance = variance
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -173,7 +167,7 @@ class BaseSlicedGP(BaseEstimator):
         return random
 
     def _inner_parameters(self) -> dict[str, Any]:
-        names = ("tol", "max_iter", "solver", *_OF_PREDICTIONS)
+        names = ("tol", "solver", *_OF_PREDICTIONS)
         return {name: getattr(self, name) for name in names}
 
     def _inner_now(self, names: Sequence[str]) -> Any:
@@ -184,7 +178,7 @@ class BaseSlicedGP(BaseEstimator):
         # Its rows may be rounded, and answers are not.
         inner._targets_are_single = False
         if not isinstance(inner, BaseIntersectionGP):
-            if self.n_bins is not None:
+            if Bins.of(self.n_bins).n_bins is not None:
                 raise ValueError(
                     "The kernel is smooth, of which there are no tables: set n_bins=None, or fit "
                     f"with n_bins, or with {self._piecewise_linear}."

@@ -26,6 +26,8 @@ from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import IntersectionGPClassifier
 from histrs.gaussian_process._docs import CLASSIFICATION_FIT
 from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process._kernels.intersection import Intersection
+from histrs.gaussian_process._options import Bins, Solver
 from histrs.gaussian_process._row_weights import roots, rows_of, telling
 from histrs.gaussian_process._sliced.classes import KernelName, LearnedClasses, learn_class_metric
 from histrs.gaussian_process._sliced.columns import Columns
@@ -59,7 +61,7 @@ _FEW_ROWS = 32_768
 # classes are many: it may be a little worse on those.
 _LIKE_MATERN = 0.97
 # What the process of the Matérn kernel takes from ours.
-_OF_MATERN = ("solver", "tol", "max_iter", "variance", "n_jobs", "verbose")
+_OF_MATERN = ("solver", "tol", "variance", "n_jobs", "verbose")
 # Less noise tells classes apart no better, and takes many more iterations.
 _NOISE_BOUNDS = (1e-3, 1e12)
 
@@ -217,7 +219,9 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
     def _kernel_to_try(self, n_rows: int) -> KernelName:
         """Return the kernel; "auto" where the Matérn kernel can do what is asked for."""
         solvers, variances = get_args(SolverName), get_args(VarianceName)
-        possible = self.n_bins is None and self.solver in solvers and self.variance in variances
+        solver = Solver.of(self.solver)
+        possible = Bins.of(self.n_bins).n_bins is None and self.variance in variances
+        possible &= solver.name in solvers and solver.preconditioner == "auto"
         if self.kernel == "matern":
             if not possible:
                 raise ValueError(
@@ -257,8 +261,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         self.__dict__.pop("length_scale_", None)
         # Of projections, whose function is less sure, modes of a Bernoulli likelihood do no better.
         inner = IntersectionGPClassifier(
-            feature_weights=None,
-            intercept_variance=0.0,
+            Intersection(feature_weights=None, intercept_variance=0.0),
             likelihood="gaussian",
             noise_bounds=_NOISE_BOUNDS,
             random_state=INNER_SEED,

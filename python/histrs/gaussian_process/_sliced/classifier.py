@@ -13,7 +13,7 @@ from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._validation import NameOptions
 from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS
-from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._options import Bins, Fine, Solver
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._sliced.classes import KernelName
 from histrs.gaussian_process._sliced.classification_learning import SlicedClassificationLearning
@@ -71,12 +71,10 @@ class SlicedGPClassifier(SlicedClassificationLearning):
     tol : float, default=1e-4
         As for `IntersectionGPClassifier`; of the Matérn kernel at least 0.001, more than which its
         kept entries do not tell.
-    {max_iter}
-    solver : str, default="auto"
+    solver : str or Solver, default="auto"
         As for `IntersectionGPClassifier`; of the Matérn kernel "auto", "cg" or "cholesky".
     {n_bins}
-    {interpolation}
-    variance : str, default="auto"
+    variance : str or Fine, default="auto"
         As for `IntersectionGPClassifier`; of the Matérn kernel "auto", "cached" or "exact", which
         differ where conjugate gradients solve.
     random_state : int, RandomState instance or None, default=None
@@ -141,11 +139,9 @@ class SlicedGPClassifier(SlicedClassificationLearning):
         n_metric_steps: int = 3,
         n_interactions: int = 24,
         tol: float = 1e-4,
-        max_iter: int = 1000,
-        solver: SolverName = "auto",
-        n_bins: int | None = None,
-        interpolation: Interpolation = "linear",
-        variance: VarianceName = "auto",
+        solver: SolverName | Solver = "auto",
+        n_bins: int | Bins | None = None,
+        variance: VarianceName | Fine = "auto",
         random_state: int | np.random.RandomState | None = None,
         class_weight: ClassWeight = None,
         n_jobs: int | None = None,
@@ -157,10 +153,8 @@ class SlicedGPClassifier(SlicedClassificationLearning):
             n_metric_steps=n_metric_steps,
             n_interactions=n_interactions,
             tol=tol,
-            max_iter=max_iter,
             solver=solver,
             n_bins=n_bins,
-            interpolation=interpolation,
             variance=variance,
             random_state=random_state,
             n_jobs=n_jobs,

@@ -8,18 +8,10 @@ n_interactions : int, default=24
     Most pairs of columns with directions of their own, eight per pair, beside `n_projections`. Of
     more than 64 columns, the pairs of the 64 that matter most are looked at. 0 looks for none.
 """,
-    "max_iter": """
-max_iter : int, default=1000
-    Most iterations of the solver.
-""",
     "n_bins": """
-n_bins : int or None, default=None
+n_bins : int, Bins or None, default=None
     Cells per projection of the look-up table that predicts in constant time; None predicts
     exactly.
-""",
-    "interpolation": """
-interpolation : {"linear", "nearest"}, default="linear"
-    What a cell of the table holds.
 """,
     "n_jobs": """
 n_jobs : int or None, default=None

@@ -11,7 +11,6 @@ from sklearn.base import clone
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs.gaussian_process._classification import ClassTargets
-from histrs.gaussian_process._kernel_gp import KernelGP
 from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._sliced.base import BaseSlicedGP, InnerGP
 from histrs.gaussian_process._sliced.classes import LearnedClasses
@@ -114,7 +113,7 @@ class SlicedFit(BaseSlicedGP):
     ) -> AnyInner:
         """Return the inner model with the noise and amplitude of some rows, if there are many."""
         most = _SCALE_ROWS if most is None else most
-        if len(T) <= most or inner.optimizer is None:
+        if len(T) <= most or inner._keeps_hyperparameters():
             return inner
         some = drawn_rows(np.arange(len(T)), most, random)
         if len(np.unique(y[some], axis=0)) < 2:
@@ -125,10 +124,8 @@ class SlicedFit(BaseSlicedGP):
             # Nobody asks it for probabilities.
             few.set_params(calibration=None)
         few.fit(T[some], y[some], of_some)
-        given: dict[str, Any] = {"amplitude": few.amplitude_}
-        if isinstance(inner, KernelGP):
-            given = {"kernel": Constant(few.amplitude_, "fixed") * few._asked()[1]}
-        found: AnyInner = clone(inner).set_params(optimizer=None, noise=few.noise_, **given)
+        kernel = Constant(few.amplitude_, "fixed") * few._asked()[1]
+        found: AnyInner = clone(inner).set_params(optimizer=None, noise=few.noise_, kernel=kernel)
         return found
 
 

@@ -17,7 +17,9 @@ from histrs._validation import validate_targets
 from histrs.gaussian_process._docs import REGRESSION_FIT
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant
+from histrs.gaussian_process._kernels.intersection import Intersection
 from histrs.gaussian_process._kernels.projected import Projected
+from histrs.gaussian_process._options import Bins, Solver
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots, rows_of, telling
@@ -129,10 +131,11 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         scale = _scale(learned.fit.noise, varied)
         options: Any = {"noise": scale, "noise_bounds": _VARIANCES, "optimizer": optimizer}
         inner: GPRegressor | IntersectionGPRegressor
+        constant = Constant(scale, _VARIANCES)
         if smooth.any():
             most: int | None = LEARNING_ROWS
             inner = GPRegressor(
-                Constant(scale, _VARIANCES) * Projected(weights, smooth),
+                constant * Projected(weights, smooth),
                 random_state=INNER_SEED,
                 solver="cholesky",
                 n_jobs=self.n_jobs,
@@ -142,10 +145,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         else:
             most = None
             inner = IntersectionGPRegressor(
-                amplitude=scale,
-                amplitude_bounds=_VARIANCES,
-                feature_weights=None,
-                intercept_variance=0.0,
+                constant * Intersection(feature_weights=None, intercept_variance=0.0),
                 random_state=INNER_SEED,
                 **options,
                 **self._inner_parameters(),
@@ -282,8 +282,8 @@ class SlicedRegressionLearning(SlicedMissingTargets):
     def _smoothness_of(self, n_rows: int) -> SmoothnessName:
         """Return which kernels are tried: smooth ones where their matrix is to be factorised."""
         factorised = (
-            self.n_bins is None
-            and self.solver in ("auto", "cholesky")
+            Bins.of(self.n_bins).n_bins is None
+            and Solver.of(self.solver).name in ("auto", "cholesky")
             and self.variance in ("auto", "exact")
         )
         if self.smoothness == "cubic" and not factorised:

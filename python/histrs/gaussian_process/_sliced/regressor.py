@@ -13,7 +13,7 @@ from histrs._docs import documented
 from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state
 from histrs.gaussian_process._docs import GAUSSIAN_PROCESS
-from histrs.gaussian_process._posterior import Interpolation
+from histrs.gaussian_process._options import Bins, Fine, Solver
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows
 from histrs.gaussian_process._sliced.docs import SLICED_GP
 from histrs.gaussian_process._sliced.learning import SmoothnessName
@@ -56,8 +56,8 @@ class SlicedGPRegressor(SlicedRegressionLearning):
 
     Three parameters matter: `n_projections` (more are slower and a little better),
     `n_metric_steps` (0 for isotropic data), and `variance`. Of a fitted model, `n_bins`,
-    `interpolation`, `variance` and `n_jobs` may be set; the others wait for the next fit, and those
-    of the solver for the next rows.
+    `variance` and `n_jobs` may be set; the others wait for the next fit, and the solver for the
+    next rows.
 
     Parameters
     ----------
@@ -83,12 +83,10 @@ class SlicedGPRegressor(SlicedRegressionLearning):
         no use for.
     tol : float, default=1e-4
         As for `IntersectionGPRegressor`.
-    {max_iter}
-    solver : str, default="auto"
+    solver : str or Solver, default="auto"
         As for `IntersectionGPRegressor`.
     {n_bins}
-    {interpolation}
-    variance : str, default="auto"
+    variance : str or Fine, default="auto"
         As for `IntersectionGPRegressor`. Smooth kernels' standard deviations are always exact.
     random_state : int, RandomState instance or None, default=None
         Draws directions, and the rows that metric and variances are learned from where there are
@@ -170,11 +168,9 @@ class SlicedGPRegressor(SlicedRegressionLearning):
         n_interactions: int = 24,
         smoothness: SmoothnessName = "both",
         tol: float = 1e-4,
-        max_iter: int = 1000,
-        solver: SolverName = "auto",
-        n_bins: int | None = None,
-        interpolation: Interpolation = "linear",
-        variance: VarianceName = "auto",
+        solver: SolverName | Solver = "auto",
+        n_bins: int | Bins | None = None,
+        variance: VarianceName | Fine = "auto",
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -185,10 +181,8 @@ class SlicedGPRegressor(SlicedRegressionLearning):
             n_metric_steps=n_metric_steps,
             n_interactions=n_interactions,
             tol=tol,
-            max_iter=max_iter,
             solver=solver,
             n_bins=n_bins,
-            interpolation=interpolation,
             variance=variance,
             random_state=random_state,
             n_jobs=n_jobs,

@@ -1,4 +1,4 @@
-"""What smooth functions go with, and the kernels that a search for theirs begins with."""
+"""The rows and the kernels that a search for the weights of smooth functions begins with."""
 
 from __future__ import annotations
 
@@ -23,50 +23,6 @@ def some_rows(model: Any, n: int, most: int = _MOST_ROWS) -> NDArray[np.intp]:
     if n <= most:
         return np.arange(n)
     return np.sort(np.random.default_rng(model._seed).permutation(n)[:most])
-
-
-def check_supported(model: Any) -> None:
-    """Refuse parameters of a model that ask for what smooth functions do not go with."""
-    if model.smoothness == "linear":
-        return
-    name = f"smoothness={model.smoothness!r}"
-    if model.interactions is not None or model.n_interactions > 0:
-        raise ValueError(
-            f"{name} goes without pairs of features: leave interactions out, or smoothness as it "
-            "is by default."
-        )
-    if model.intercept_variance not in ("auto", 0):
-        raise ValueError(
-            f"intercept_variance={model.intercept_variance!r} goes without {name}, whose mean is "
-            'that of the targets: leave it at "auto".'
-        )
-    if model.feature_transform != "identity":
-        raise ValueError(
-            f"feature_transform={model.feature_transform!r} goes without {name}: transform the "
-            "features before the fit."
-        )
-    for parameter, refused in (
-        ("variance", ("fine", "coarse", "coarse-quantized")),
-        ("solver", ("coordinate-descent",)),
-        ("preconditioner", ("knots",)),
-        ("feature_weights", ("ard", "relevance")),
-    ):
-        given = getattr(model, parameter)
-        if isinstance(given, str) and given in refused:
-            raise ValueError(
-                f"{parameter}={given!r} is for piecewise linear functions: leave {parameter} as it "
-                'is by default, or smoothness "linear".'
-            )
-    refuse_bins(model)
-
-
-def refuse_bins(model: Any) -> None:
-    """Refuse tables, which are of piecewise linear functions."""
-    if model.n_bins is not None:
-        raise ValueError(
-            f"n_bins={model.n_bins} tabulates piecewise linear functions: leave n_bins at None, "
-            'with which predictions take a search among the knots, or smoothness "linear".'
-        )
 
 
 def kernels_to_try(space: SearchSpace) -> list[GeneralizedKernel]:

@@ -151,6 +151,11 @@ class SmoothTerm:
         T = _within_range(T)
         return self._centred(self._gram(self.rows.T, T), self._means, self._means_of(T))
 
+    def between(self, T: Matrix, others: Matrix) -> Array:
+        """Return the kernel between shifted rows and others."""
+        T, others = _within_range(T), _within_range(others)
+        return self._centred(self._gram(T, others), self._means_of(T), self._means_of(others))
+
     def gram(self, T: Matrix) -> Array:
         """Return the kernel between all pairs of shifted rows."""
         T = _within_range(T)
