@@ -315,19 +315,3 @@ def test_log_loss(load, solver, beside_linear, beside_none):
     losses = [log_loss(b, model.fit(A, a).predict_proba(B)) for model in models]
     assert losses[0] < beside_linear * losses[1], losses
     assert losses[0] < beside_none * losses[2], losses
-
-
-def test_few_rows_more_or_less_leave_the_calibration(rng):
-    X = rng.gamma(1.0, size=(130, 3))
-    y = (X[:, 0] > X[:, 1]).astype(int) + (X[:, 2] > 1.5)
-    model = IntersectionGPClassifier(optimizer=None, random_state=0).fit(X[:100], y[:100])
-    first = model.calibration_
-    model.partial_fit(X[100:105], y[100:105])
-    assert model.calibration_ is first
-    mean, _ = model.latent_mean_and_variance(X[:5])
-    logits = mean @ first.matrix + first.offset
-    np.testing.assert_allclose(model.decision_function(X[:5]), logits, rtol=1e-9, atol=1e-12)
-    model.partial_fit(X[105:112], y[105:112])
-    anew = clone(model).fit(X[:112], y[:112])
-    assert_close(model.calibration_.matrix, anew.calibration_.matrix, 0.02)
-    assert model.partial_fit(X[112:113], [7]).calibration_.matrix.shape == (4, 4)

@@ -13,18 +13,27 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._calibration import fit_calibration
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import PivotedCholesky
 from histrs._solvers.preconditioners import Identity
 from histrs._validation import to_core
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, Solver
+from histrs.gaussian_process import (
+    GPClassifier,
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    MinMaxGPClassifier,
+    Solver,
+    _classification_learning,
+)
 from histrs.gaussian_process._classification_learning import _kind, _of_one_type
 from histrs.gaussian_process._interactions.kernel import PairKernel
 from histrs.gaussian_process._kernel import GeneralizedKernel
 from histrs.gaussian_process._online import insert_rows, remove_rows
 from histrs.gaussian_process._regression_learning import _centred
 from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process.kernels import Intersection, MinMax, Radial
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense, of_terms
 from tests.oracles import intersection as oracle
@@ -559,24 +568,60 @@ def test_declared_classes_stay_without_rows(rng):
     np.testing.assert_array_equal(model.classes_, ["ash", "birch", "oak"])
 
 
-def test_a_calibration_is_kept_until_more_than_a_tenth_has_changed(rng):
+CLASSIFIERS = {
+    "factorised": lambda: make(IntersectionGPClassifier, solver="cholesky"),
+    "by iterations": lambda: make(IntersectionGPClassifier, solver="cg", tol=1e-10),
+    "softmax": lambda: latent("softmax"),
+    "bernoulli": lambda: latent("bernoulli"),
+    "radial": lambda: GPClassifier(Radial("gaussian", 1.0), optimizer=None),
+    "counts": lambda: MinMaxGPClassifier(MinMax(0.0), optimizer=None),
+}
+
+
+def latent(likelihood):
+    kernel = Intersection(feature_weights=None)
+    return IntersectionGPClassifier(kernel, likelihood=likelihood, optimizer=None, tol=1e-10)
+
+
+@pytest.mark.parametrize("classifier", CLASSIFIERS.values(), ids=CLASSIFIERS)
+def test_rows_that_came_one_by_one_are_calibrated_as_those_of_a_fit(rng, classifier):
+    X = np.floor(8.0 * rng.random((120, 6))) + np.arange(120)[:, None] / 1000.0
+    y = np.resize(["ash", "birch", "oak"], 120)
+    model = classifier().fit(X[:80], y[:80])
+    for part in np.split(np.arange(80, 120), 8):
+        model.partial_fit(X[part], y[part])
+    logits = classifier().fit(X, y).decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), logits, rtol=0, atol=1e-6)
+    model.forget(np.arange(90, 120))
+    logits = classifier().fit(X[:90], y[:90]).decision_function(X)
+    np.testing.assert_allclose(model.decision_function(X), logits, rtol=0, atol=1e-6)
+
+
+def test_a_calibration_is_learned_when_somebody_asks(rng, monkeypatch):
+    made = []
+
+    def calibrate(*arguments, **options):
+        made.append(1)
+        return fit_calibration(*arguments, **options)
+
+    monkeypatch.setattr(_classification_learning, "fit_calibration", calibrate)
     X, y = data(IntersectionGPClassifier, rng, 120)
-    fitted = make(IntersectionGPClassifier).fit(X[:100], y[:100])
-    first = fitted.calibration_
-    for n_changed in (10, 11):
-        for change in (
-            lambda model, n=n_changed: model.partial_fit(X[100 : 100 + n], y[100 : 100 + n]),
-            lambda model, n=n_changed: model.forget(range(n)),
-        ):
-            model = change(pickle.loads(pickle.dumps(fitted)))
-            kept = np.array_equal(model.calibration_.matrix, first.matrix)
-            assert kept == (n_changed == 10)
-    # Changes add up until it is learned anew, with the new classes at once.
-    model = pickle.loads(pickle.dumps(fitted)).partial_fit(X[100:106], y[100:106])
-    assert np.array_equal(model.calibration_.matrix, first.matrix)
-    second = model.partial_fit(X[106:112], y[106:112]).calibration_
-    assert not np.array_equal(second.matrix, first.matrix)
-    assert model.partial_fit(X[112:120], y[112:120]).calibration_ is second
+    model = make(IntersectionGPClassifier).fit(X[:100], y[:100])
+    assert len(made) == 1
+    for k in range(100, 120):
+        model.partial_fit(X[k : k + 1], y[k : k + 1]).latent_mean_and_variance(X)
+    assert len(made) == 1
+    P = model.predict_proba(X)
+    labels, matrix = model.predict(X), model.calibration_.matrix
+    assert len(made) == 2
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict_proba(X), P)
+    np.testing.assert_array_equal(copy.predict(X), labels)
+    assert len(made) == 2
+    # What was not asked for before is learned by a copy.
+    later = pickle.loads(pickle.dumps(model.forget([0])))
+    assert_close(later.calibration_.matrix, model.calibration_.matrix, 1e-9)
+    assert not np.array_equal(model.calibration_.matrix, matrix)
     assert model.partial_fit(X[:1], ["yew"]).calibration_.matrix.shape == (4, 4)
 
 

@@ -1588,3 +1588,19 @@ def test_classes_that_are_told_apart_keep_some_noise(rng):
     X = rng.normal(size=(300, 3))
     model = SlicedGPClassifier(random_state=0).fit(X, X[:, 0] > 0)
     assert model.noise_ >= 1e-3 * (1 - 1e-12)
+
+
+@BOTH
+def test_a_pickled_model_has_its_rows_and_not_their_projections(make):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 4))
+    y = targets_for(make, X[:, 0] * X[:, 1])
+    model = make(n_projections=1024).fit(X, y)
+    size = len(pickle.dumps(model))
+    # Directions are numbers of the columns' count for each projection.
+    directions = model.directions_.nbytes + 5 * model.offsets_.nbytes
+    assert size - directions < 4 * X.nbytes
+    for changed in (model, model.partial_fit(X[:9] + 0.5, y[:9]), model.forget([0, 5, 403])):
+        copy = pickle.loads(pickle.dumps(changed))
+        assert_close(copy._inner.X_fit_, changed._inner.X_fit_, 1e-14)
+        assert_close(answers(copy, X), answers(changed, X), 1e-9)

@@ -194,7 +194,7 @@ class BaseIntersectionGP(LearnedKernel):
                 "quantization_error_bound_ is there after a fit, and with n_bins: predictions are "
                 "exact without."
             )
-        posterior: Posterior = self._state()["_posterior"]
+        posterior: Posterior = self._answering()["_posterior"]
         bins = Bins.of(self.n_bins)
         return posterior.score(self._predicted, bins.n_bins, bins.interpolation).error_bound()
 
@@ -262,7 +262,7 @@ class BaseIntersectionGP(LearnedKernel):
         True
         """
         refuse_distributed(self, "export_tables")
-        state = self._state()
+        state = self._answering()
         n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
         if state.get("smoothness_", "linear") != "linear":
             raise ValueError(

@@ -36,7 +36,7 @@ class ClassTargets(ClassificationLearning):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes, positive for ``classes_[1]``.
         """
-        X, state = self._check_rows_of_means(X), self._state()
+        X, state = self._check_rows_of_means(X), self._answering()
         return _one_or_each(self._read(state, "decision", X))
 
     @overload
@@ -70,7 +70,7 @@ class ClassTargets(ClassificationLearning):
             each has its own hyper-parameters.
         """
         check = self._check_test if return_std else self._check_rows_of_means
-        X, state = check(X), self._state()
+        X, state = check(X), self._answering()
         labels = best_class(self._read(state, "decision", X), state["classes_"])
         if not return_std:
             return labels
@@ -106,7 +106,7 @@ class ClassTargets(ClassificationLearning):
             Rows sum to 1; columns are in the order of `classes_`.
         """
         check = self._check_test if self.calibration is None else self._check_rows_of_means
-        X, state = check(X), self._state()
+        X, state = check(X), self._answering()
         logits = self._read(state, "decision", X)
         if self.calibration is None:
             return self._uncalibrated(state, X, logits)

@@ -31,9 +31,6 @@ from histrs.gaussian_process._online import left_over, rows_to_forget
 from histrs.gaussian_process._process import AnyPosterior, GaussianProcess
 from histrs.gaussian_process._state import replaced_whole
 
-# Part of the rows that may be added or removed before the calibration is learned anew.
-_STALE = 0.1
-
 
 class ClassificationLearning(GaussianProcess):
     """Learns classes as targets that are numbers, and what makes probabilities of them."""
@@ -41,8 +38,8 @@ class ClassificationLearning(GaussianProcess):
     calibration: Literal["leave-one-out"] | None
     class_weight: ClassWeight = None
     _declared_classes: NDArray[Any] | None
-    _calibrated_on: tuple[NDArray[Any], int] | None
-    """Classes and number of rows of the last calibration."""
+    _calibration: Readout | None
+    """None for rows that came or went since; not there without a calibration."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     @documented(CLASSIFICATION_FIT)
@@ -83,7 +80,8 @@ class ClassificationLearning(GaussianProcess):
         declared: ArrayLike | None,
     ) -> None:
         """Fit checked rows, labels and weights."""
-        self._declared_classes = self._calibrated_on = None
+        self._declared_classes = None
+        self.__dict__.pop("_calibration", None)
         self._declare(declared, labels, known=[])
         self._set_classes(labels)
         distinct = self._distinct(X, labels, weights, copies)
@@ -121,7 +119,7 @@ class ClassificationLearning(GaussianProcess):
         calls keep the hyper-parameters, and their posterior is that of a fit on all rows with
         these, to the tolerance of the solver. They merge the sorted columns, carry the Cholesky
         factor or the preconditioner over, and start from the weights that there are. The
-        calibration is learned anew with new classes, or when a tenth of the rows has changed.
+        calibration is learned anew when it is asked for next.
 
         Parameters
         ----------
@@ -239,15 +237,16 @@ class ClassificationLearning(GaussianProcess):
 
     def _learn_readouts(self, posterior: AnyPosterior, Y: Array) -> dict[str, Readout]:
         if self.calibration is None:
-            self.__dict__.pop("calibration_", None)
-            self._calibrated_on = None
-            return self._readouts(self.__dict__)
-        if self._calibrated_on is not None:
-            classes, n_rows = self._calibrated_on
-            changed = abs(len(Y) - n_rows)
-            if np.array_equal(classes, self.classes_) and changed <= _STALE * n_rows:
-                return self._readouts(self.__dict__)
-        self._calibrated_on = self.classes_, len(Y)
+            self.__dict__.pop("_calibration", None)
+        elif "_calibration" in self.__dict__:
+            # Rows have come or gone. Many may before anybody asks.
+            self._calibration = None
+        else:
+            self._calibration = self._calibrated(posterior, Y)
+        return self._readouts(self.__dict__)
+
+    def _calibrated(self, posterior: AnyPosterior, Y: Array) -> Readout:
+        """Return what makes logits of the posterior mean, by rows that are left out."""
         labels = index_of_best(Y)
         weights = self.sample_weight_fit_
         if not posterior.is_factorised:
@@ -256,8 +255,25 @@ class ClassificationLearning(GaussianProcess):
             weights = None if weights is None else weights[rows]
         else:
             scores = self._scores_left_out(posterior, Y)
-        self.calibration_ = fit_calibration(scores, labels, **self._offsets(), weights=weights)
-        return self._readouts(self.__dict__)
+        return fit_calibration(scores, labels, **self._offsets(), weights=weights)
+
+    def _answering(self) -> dict[str, Any]:
+        state = self._state()
+        posterior = state["_posterior"]
+        # Copies share the posterior, and find there what one of them has learned.
+        if "decision" not in posterior.readouts:
+            found = self._calibrated(posterior, state["Y_fit_"])
+            state["_calibration"] = posterior.readouts["decision"] = found
+        return state
+
+    @property
+    def calibration_(self) -> Readout:
+        """What turns posterior means into logits: ``(matrix, offset)``."""
+        state = self._answering()
+        if "_calibration" not in state:
+            raise AttributeError('calibration_ is there after a fit with "leave-one-out".')
+        found: Readout = state["_posterior"].readouts["decision"]
+        return found
 
     def _scores_left_out(self, posterior: AnyPosterior, Y: Array) -> Array:
         """Return posterior means of targets, less their level, of each row by a fit without it."""
@@ -275,7 +291,8 @@ class ClassificationLearning(GaussianProcess):
 
     def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
         mean = Readout(np.eye(len(self._units())), self._level(state["Y_fit_"]))
-        return {"mean": mean, "decision": state.get("calibration_", mean)}
+        known = state.get("_calibration", mean)
+        return {"mean": mean} if known is None else {"mean": mean, "decision": known}
 
     def _declare(
         self, classes: ArrayLike | None, labels: NDArray[Any], known: list[NDArray[Any]]

@@ -382,6 +382,10 @@ class GaussianProcess(LikeliestHyperparameters):
             state["_posterior"] = self._posterior_of(state)
         return state
 
+    def _answering(self) -> dict[str, Any]:
+        """Return what was learned, with all that answers are made of."""
+        return self._state()
+
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
         return hasattr(self, "dual_coef_")

@@ -101,6 +101,8 @@ class BaseSlicedGP(BaseEstimator):
     _targets_are_single: bool = True
     _inner: InnerGP
     _projection: Projection | Coordinates
+    _rows: Array
+    """Numbers of the training rows of the inner model, in its order."""
     _table: Table
 
     # ---- rows --------------------------------------------------------------------------------
@@ -293,6 +295,22 @@ class BaseSlicedGP(BaseEstimator):
         shape = tuple(len(values) for values in grid)
         std = np.broadcast_to(std * inner._units(), mean.shape)
         return PartialDependence(indices, tuple(grid), _on_grid(mean, shape), _on_grid(std, shape))
+
+    # ---- projections can be made again, and are not pickled --------------------------------------
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without projections of training rows."""
+        state = dict(super().__getstate__())
+        if "_inner" in state:
+            state["_inner"] = inner = copied(state["_inner"])
+            del inner.X_fit_
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state, and what follows from it."""
+        super().__setstate__(state)
+        if "_inner" in state:
+            self._inner.X_fit_ = self._projection.apply(self._rows, self._threads())
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""

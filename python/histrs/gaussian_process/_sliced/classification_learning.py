@@ -176,6 +176,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         inner._noise_was_learned = True
         # On an estimator without data, as `fit`, but with declared classes.
         self._inner = inner.partial_fit(T, labels, declared, weights)
+        self._keep_rows(inner, numbers)
         rows_given = GivenRows.of(distinct.groups, given.weights)
         rows_given = rows_given.of_all(given.n_given, given.with_weight)
         inner._given = rows_given.through(inner._given)
@@ -313,9 +314,9 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
                 draft._fit(X, y, classes, sample_weight)
                 return self
             given = draft._weighted(X, y, sample_weight, reset=False)
-            T = draft._projection.apply(given.numbers, draft._threads())
             of_rows = given.weights, given.n_given, given.with_weight
-            draft._inner = inner = draft._inner_with(T, given.labels, *of_rows, classes=classes)
+            numbers, labels = given.numbers, given.labels
+            draft._inner = inner = draft._inner_with(numbers, labels, *of_rows, classes=classes)
             draft.classes_, draft.n_iter_ = inner.classes_, inner.n_iter_
         return self
 

@@ -11,7 +11,9 @@ from sklearn.base import clone
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant
+from histrs.gaussian_process._online import rows_to_forget
 from histrs.gaussian_process._sliced.base import BaseSlicedGP, InnerGP
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
@@ -51,9 +53,13 @@ class SlicedFit(BaseSlicedGP):
         n_projections = next(enough, 256) // n_sets
         return max(n_projections, 256 if n_rows <= EXACT_ROWS else 1)
 
+    def _keep_rows(self, inner: InnerGP, numbers: Array) -> None:
+        """Keep the numbers of training rows, of those that the inner model was given."""
+        self._rows = _first_of_each(inner._given, numbers)
+
     def _inner_with(
         self,
-        T: NDArray[Any],
+        numbers: Array,
         y: NDArray[Any],
         weights: Array | None,
         n_given: int,
@@ -63,14 +69,22 @@ class SlicedFit(BaseSlicedGP):
         """Return the inner model with further rows, those that have a weight."""
         inner = self._inner_now(tuple(self._inner_parameters()))
         before = inner._given
+        T = self._projection.apply(numbers, self._threads())
         inner.partial_fit(T, y, sample_weight=weights, **classes)
         further = inner._given.behind(len(before.learned))
+        self._rows = np.vstack([self._rows, _first_of_each(further, numbers)])
         inner._given = before.followed_by(further.of_all(n_given, with_weight))
         return inner
 
     def _without(self, indices: ArrayLike) -> Any:
         """Return the inner model without some of the given rows."""
-        return self._inner_now(tuple(self._inner_parameters())).forget(indices)
+        inner = self._inner_now(tuple(self._inner_parameters()))
+        before = inner._given
+        inner.forget(indices)
+        _, lighter = before.without(rows_to_forget(indices, len(before.learned)))
+        rows = np.vstack([self._rows, self._rows[lighter.left]])
+        self._rows = np.delete(rows, lighter.touched, axis=0)
+        return inner
 
     def _keep_projection(
         self,
@@ -127,6 +141,12 @@ class SlicedFit(BaseSlicedGP):
         kernel = Constant(few.amplitude_, "fixed") * few._asked()[1]
         found: AnyInner = clone(inner).set_params(optimizer=None, noise=few.noise_, kernel=kernel)
         return found
+
+
+def _first_of_each(given: GivenRows, numbers: Array) -> Array:
+    """Return the first of the given rows that each training row stands for."""
+    firsts: Array = numbers[np.unique(given.learned, return_index=True)[1]]
+    return firsts
 
 
 def _of_features(

@@ -153,6 +153,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         inner = self._with_scales(inner, T, y, random, most, all_weights)
         inner._noise_was_learned = True
         self._inner = inner.fit(T, y, all_weights)
+        self._keep_rows(inner, numbers)
         rows_given = GivenRows.of(distinct.groups, given.weights)
         rows_given = rows_given.of_all(given.n_given, given.with_weight)
         inner._given = rows_given.through(inner._given)
@@ -201,9 +202,8 @@ class SlicedRegressionLearning(SlicedMissingTargets):
                 n_rows = int(np.sum(inner._given.learned >= 0))
                 draft._add_to_patterns(given, n_rows, inner.Y_fit_.shape[1])
                 return self
-            T = draft._projection.apply(given.checked, draft._threads())
             of_rows = given.weights, given.n_given, given.with_weight
-            draft._inner = draft._inner_with(T, given.Y, *of_rows)
+            draft._inner = draft._inner_with(given.checked, given.Y, *of_rows)
             draft._keep_iterations()
         return self
 
