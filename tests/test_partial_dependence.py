@@ -17,9 +17,9 @@ from histrs.plotting import plot_partial_dependence
 from tests.helpers import peak_of_memory
 
 KINDS = [
-    {"smoothness": "linear"},
-    {"smoothness": "cubic"},
-    {"smoothness": "linear", "solver": "cg", "tol": 1e-9},
+    {"kernel": "sliced"},
+    {"kernel": "splines"},
+    {"kernel": "sliced", "solver": "cg", "tol": 1e-9},
 ]
 
 

@@ -61,12 +61,12 @@ from tests.oracles import sliced as oracle
 
 def few(**parameters):
     """A regressor with so few projections that it is quick."""
-    usual = {"n_projections": 96, "n_metric_steps": 1, "smoothness": "linear"}
+    usual = {"n_projections": 96, "n_metric_steps": 1, "kernel": "sliced"}
     return SlicedGPRegressor(**{"random_state": 0, **usual, **parameters})
 
 
 def few_smooth(**parameters):
-    return few(**{"smoothness": "cubic", **parameters})
+    return few(**{"kernel": "splines", **parameters})
 
 
 def few_classes(**parameters):
@@ -660,8 +660,8 @@ def test_interactions_tell_classes_apart(rng):
 
 def test_predictions_of_smooth_kernels_are_those_of_a_dense_process(table):
     X, y = table
-    for smoothness in ("cubic", "both"):
-        model = few(smoothness=smoothness).fit(X[:120], y[:120])
+    for kernel in ("splines", "auto"):
+        model = few(kernel=kernel).fit(X[:120], y[:120])
         rows = (X - X[:120].mean(axis=0)) / X[:120].std(axis=0)
         T = oracle.projections(rows, model.directions_, model.offsets_)
         inner = model._inner
@@ -678,45 +678,45 @@ def test_predictions_of_smooth_kernels_are_those_of_a_dense_process(table):
         np.testing.assert_array_equal(model.n_iter_, [1])
 
 
-@pytest.mark.parametrize("smoothness", ["linear", "cubic"])
-def test_functions_without_noise_are_learned_from_many_rows(rng, smoothness, monkeypatch):
+@pytest.mark.parametrize("kernel", ["sliced", "splines"])
+def test_functions_without_noise_are_learned_from_many_rows(rng, kernel, monkeypatch):
     monkeypatch.setattr(regression_learning, "SEARCHED_ROWS", 100)
     X = rng.normal(size=(150, 3))
     for y in (np.sin(X[:, 0]) + X[:, 1], np.zeros(150)):
         with warnings.catch_warnings():
             # Of constant targets any noise is as good.
             warnings.simplefilter("error" if y.any() else "ignore")
-            model = few(smoothness=smoothness, n_metric_steps=0).fit(X, y)
+            model = few(kernel=kernel, n_metric_steps=0).fit(X, y)
         mean, std = model.predict(X, return_std=True)
         np.testing.assert_allclose(mean, y, atol=0.02)
         assert np.all(std > 0.0)
 
 
-@pytest.mark.parametrize("smoothness", ["linear", "cubic", "both"])
-def test_targets_of_one_value_say_nothing(rng, smoothness):
+@pytest.mark.parametrize("kernel", ["sliced", "splines", "auto"])
+def test_targets_of_one_value_say_nothing(rng, kernel):
     X = rng.normal(size=(200, 3))
-    constant = few(smoothness=smoothness).fit(X[:100], np.full(100, 3.0))
+    constant = few(kernel=kernel).fit(X[:100], np.full(100, 3.0))
     mean, std = constant.predict(X[:5], return_std=True)
     np.testing.assert_allclose(mean, 3.0)
     assert np.all((std > 0.0) & (std < 3e-13))
     constant.partial_fit(X[100:], X[100:, 0])
     assert np.all(np.isfinite(constant.predict(X[:5])))
-    one = few(smoothness=smoothness).fit(X[:1], [2.0])
+    one = few(kernel=kernel).fit(X[:1], [2.0])
     assert 0.0 < one.predict(X[5:6], return_std=True)[1][0] < 2e-13
     # Beside others, they leave these as they are.
     y = np.sin(3.0 * X[:, 0]) + np.abs(X[:, 1])
-    alone = few(smoothness=smoothness).fit(X, y)
-    beside = few(smoothness=smoothness).fit(X, np.column_stack([y, np.zeros((200, 3))]))
+    alone = few(kernel=kernel).fit(X, y)
+    beside = few(kernel=kernel).fit(X, np.column_stack([y, np.zeros((200, 3))]))
     np.testing.assert_allclose(beside.predict(X)[:, 0], alone.predict(X), atol=1e-6)
     np.testing.assert_allclose(beside.predict(X)[:, 1:], 0.0, atol=1e-9)
 
 
-@pytest.mark.parametrize("smoothness", ["linear", "cubic"])
+@pytest.mark.parametrize("kernel", ["sliced", "splines"])
 @pytest.mark.parametrize("n_targets", [1, 2])
-def test_the_posterior_in_full(table, smoothness, n_targets):
+def test_the_posterior_in_full(table, kernel, n_targets):
     X, y = table
     Y = y if n_targets == 1 else np.column_stack([y, X[:, 2]])
-    model = few(smoothness=smoothness).fit(X[:120], Y[:120])
+    model = few(kernel=kernel).fit(X[:120], Y[:120])
     mean, std = model.predict(X[120:], return_std=True)
     same, covariance = model.predict(X[120:], return_cov=True)
     np.testing.assert_allclose(same, mean)
@@ -741,28 +741,28 @@ def test_left_out_rows_tell_how_smooth_a_function_is(rng):
     rough = np.sign(X[:, 0] - 0.2) + np.sign(X[:, 1] + X[:, 2])
     errors = {}
     for name, y in (("smooth", smooth), ("rough", rough)):
-        for smoothness in ("linear", "both"):
-            model = few(smoothness=smoothness).fit(X[:200], y[:200])
-            errors[name, smoothness] = np.sqrt(1.0 - model.score(X[200:], y[200:]))
-            if name == "smooth" and smoothness == "both":
-                assert model.smoothness_ != "linear"
-    assert errors["smooth", "both"] < 0.6 * errors["smooth", "linear"]
-    assert errors["rough", "both"] < 1.03 * errors["rough", "linear"]
+        for kernel in ("sliced", "auto"):
+            model = few(kernel=kernel).fit(X[:200], y[:200])
+            errors[name, kernel] = np.sqrt(1.0 - model.score(X[200:], y[200:]))
+            if name == "smooth" and kernel == "auto":
+                assert model.kernel_ != "sliced"
+    assert errors["smooth", "auto"] < 0.6 * errors["smooth", "sliced"]
+    assert errors["rough", "auto"] < 1.03 * errors["rough", "sliced"]
 
 
 def test_smooth_kernels_have_a_stored_matrix(table, monkeypatch):
     X, y = table
     for parameters in ({"n_bins": 16}, {"solver": "cg"}, {"variance": "cached"}):
-        with pytest.raises(ValueError, match="smoothness='linear'"):
+        with pytest.raises(ValueError, match="kernel='sliced'"):
             few_smooth(**parameters).fit(X, y)
-        assert few(smoothness="both", **parameters).fit(X, y).smoothness_ == "linear"
+        assert few(kernel="auto", **parameters).fit(X, y).kernel_ == "sliced"
     model = few_smooth().fit(X, y)
     model.n_bins = 16
-    with pytest.raises(ValueError, match='smoothness="linear"'):
+    with pytest.raises(ValueError, match='kernel="sliced"'):
         model.predict(X)
     for module in (fitting, regression_learning):
         monkeypatch.setattr(module, "EXACT_ROWS", 100)
-    assert few(smoothness="both").fit(X, y).smoothness_ == "linear"
+    assert few(kernel="auto").fit(X, y).kernel_ == "sliced"
     many = few_smooth().fit(X, y)
     assert many._projection.levels is None
     np.testing.assert_allclose(many.predict(X), model.set_params(n_bins=None).predict(X))
@@ -1540,9 +1540,7 @@ def test_projections_that_are_asked_for(table):
     model = few(n_projections=40, n_metric_steps=3).fit(X, y)
     assert model.directions_.shape == (4, 40 + 8 * len(model.interactions_) + 4)
     assert few(n_projections=3, n_metric_steps=0).fit(X, y).directions_.shape == (4, 7)
-    model = SlicedGPRegressor(n_interactions=0, smoothness="linear", random_state=0).fit(
-        X[:40], y[:40]
-    )
+    model = SlicedGPRegressor(n_interactions=0, kernel="sliced", random_state=0).fit(X[:40], y[:40])
     assert model.directions_.shape == (4, 4 * 256 + 4)
     assert SlicedGPClassifier(random_state=0).fit(X[:40], y[:40] > 0).directions_.shape == (
         4,

@@ -1074,7 +1074,7 @@ def test_projections_of_many_rows_are_rounded_to_quantiles_of_evenly_spaced_ones
     X = rng.normal(size=(90, 2))
     monkeypatch.setattr(fitting, "EXACT_ROWS", 90)
     model = SlicedGPRegressor(
-        n_projections=8, n_metric_steps=0, smoothness="linear", solver="cg", random_state=0
+        n_projections=8, n_metric_steps=0, kernel="sliced", solver="cg", random_state=0
     )
     y = X[:, 0] + 0.1 * rng.normal(size=90)
     assert model.fit(X, y)._projection.levels is None
@@ -1107,17 +1107,17 @@ def test_noise_of_targets_that_do_not_vary_is_that_of_the_others():
 @each(
     ("parameters", "n_rows", "expected"),
     [
-        ({}, 30, "both"),
-        ({}, 31, "linear"),
-        ({"smoothness": "cubic"}, 31, "cubic"),
-        ({"smoothness": "linear", "n_bins": 16, "solver": "cg"}, 30, "linear"),
-        ({"solver": "cholesky", "variance": "exact"}, 30, "both"),
-        ({"solver": "cg"}, 30, "linear"),
-        ({"variance": "coarse"}, 30, "linear"),
-        ({"n_bins": 16}, 30, "linear"),
-        ({"smoothness": "cubic", "solver": "cg"}, 30, None),
-        ({"smoothness": "cubic", "variance": "cached"}, 30, None),
-        ({"smoothness": "cubic", "n_bins": 16}, 30, None),
+        ({}, 30, "auto"),
+        ({}, 31, "sliced"),
+        ({"kernel": "splines"}, 31, "splines"),
+        ({"kernel": "sliced", "n_bins": 16, "solver": "cg"}, 30, "sliced"),
+        ({"solver": "cholesky", "variance": "exact"}, 30, "auto"),
+        ({"solver": "cg"}, 30, "sliced"),
+        ({"variance": "coarse"}, 30, "sliced"),
+        ({"n_bins": 16}, 30, "sliced"),
+        ({"kernel": "splines", "solver": "cg"}, 30, None),
+        ({"kernel": "splines", "variance": "cached"}, 30, None),
+        ({"kernel": "splines", "n_bins": 16}, 30, None),
     ],
 )
 def test_smooth_kernels_are_tried_where_they_are_factorised(
@@ -1127,9 +1127,9 @@ def test_smooth_kernels_are_tried_where_they_are_factorised(
     model = SlicedGPRegressor(**parameters)
     if expected is None:
         with pytest.raises(ValueError, match="is solved by a Cholesky factor"):
-            model._smoothness_of(n_rows)
+            model._kernel_to_try(n_rows)
     else:
-        assert model._smoothness_of(n_rows) == expected
+        assert model._kernel_to_try(n_rows) == expected
 
 
 @each("n_steps", [1, 3])
@@ -1151,16 +1151,16 @@ def test_collinear_columns_are_also_learned_from_whitened(rng, n_steps):
         np.testing.assert_array_equal(only, metrics.first_metric(model.metric, rows, spreads))
 
 
-@each("smoothness", ["linear", "cubic"])
+@each("kernel", ["sliced", "splines"])
 @each("n_targets", [1, 2])
-def test_rows_without_weight_are_left_out_of_nothing(rng, smoothness, n_targets):
+def test_rows_without_weight_are_left_out_of_nothing(rng, kernel, n_targets):
     X, Y = rng.normal(size=(40, 2)), rng.normal(size=(40, n_targets))
     X[7], Y[7] = X[3], Y[3]
     weights = rng.uniform(0.5, 2.0, 40)
     weights[[5, 20]] = 0.0
-    model = SlicedGPRegressor(
-        n_projections=8, n_metric_steps=0, smoothness=smoothness, random_state=0
-    ).fit(X, Y, sample_weight=weights)
+    model = SlicedGPRegressor(n_projections=8, n_metric_steps=0, kernel=kernel, random_state=0).fit(
+        X, Y, sample_weight=weights
+    )
     mean, std = (found.reshape(40, -1) for found in model.predict_leave_one_out())
     for found in (mean, std):
         assert found.shape == (40, n_targets)
@@ -1181,7 +1181,7 @@ def test_few_rows_have_the_noise_that_was_learned_with_the_metric(rng, monkeypat
         return learned[-1]
 
     monkeypatch.setattr(regression_learning, "learn_metric", watched)
-    model = SlicedGPRegressor(n_projections=8, n_metric_steps=0, smoothness="cubic", random_state=0)
+    model = SlicedGPRegressor(n_projections=8, n_metric_steps=0, kernel="splines", random_state=0)
     model.fit(X, X[:, 0] + 0.5 * rng.normal(size=n_rows))
     # With more, all of them tell it again.
     assert (model.noise_ == learned[0].fit.noise[0]) == (n_rows == 30)
@@ -1224,13 +1224,11 @@ def test_further_targets_in_double_precision_make_answers_double(rng):
     assert model.predict(X).dtype == np.float64
 
 
-@each("smoothness", ["linear", "cubic"])
-def test_the_first_rows_have_the_weights_that_come_with_them(rng, smoothness):
+@each("kernel", ["sliced", "splines"])
+def test_the_first_rows_have_the_weights_that_come_with_them(rng, kernel):
     X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
     weights = rng.uniform(0.1, 5.0, 30)
-    model = SlicedGPRegressor(
-        n_projections=8, n_metric_steps=0, smoothness=smoothness, random_state=0
-    )
+    model = SlicedGPRegressor(n_projections=8, n_metric_steps=0, kernel=kernel, random_state=0)
     expected = clone(model).fit(X, y, weights).predict(X)
     np.testing.assert_array_equal(clone(model).partial_fit(X, y, weights).predict(X), expected)
     assert not np.allclose(clone(model).partial_fit(X, y).predict(X), expected)
@@ -1239,7 +1237,7 @@ def test_the_first_rows_have_the_weights_that_come_with_them(rng, smoothness):
 # ---- answers -----------------------------------------------------------------------------------
 
 
-@each("model", [SlicedGPRegressor(smoothness="linear"), SlicedGPRegressor(), SlicedGPClassifier()])
+@each("model", [SlicedGPRegressor(kernel="sliced"), SlicedGPRegressor(), SlicedGPClassifier()])
 def test_answers_of_many_rows_are_those_of_some_at_a_time(rng, monkeypatch, model):
     X = rng.normal(size=(30, 2))
     y = X[:, 0] * X[:, 1] > 0.0 if isinstance(model, SlicedGPClassifier) else X[:, 0] * X[:, 1]
@@ -1284,8 +1282,8 @@ def test_projections_of_some_rows_are_in_memory_at_once(rng, monkeypatch, model)
 @each(
     ("model", "n_fits"),
     [
-        (SlicedGPRegressor(smoothness="linear"), 1),
-        (SlicedGPRegressor(smoothness="linear"), 2),
+        (SlicedGPRegressor(kernel="sliced"), 1),
+        (SlicedGPRegressor(kernel="sliced"), 2),
         (SlicedGPClassifier(), 1),
     ],
 )
@@ -1320,7 +1318,7 @@ def test_missing_numbers_and_several_targets_are_announced(model):
 def test_what_is_set_later_and_has_no_meaning_for_smooth_kernels_is_let_be(rng):
     X = rng.normal(size=(30, 2))
     model = SlicedGPRegressor(
-        n_projections=8, n_metric_steps=0, smoothness="cubic", random_state=0
+        n_projections=8, n_metric_steps=0, kernel="splines", random_state=0
     ).fit(X, X[:, 0])
     expected = model.predict(X, return_std=True)
     model.set_params(variance="coarse", n_jobs=2)
@@ -1681,7 +1679,7 @@ def test_errors_of_targets_that_miss_different_rows_are_those_of_their_fits(rng)
 def test_targets_that_part_have_iterations_of_their_own(rng):
     X, Y = rng.normal(size=(30, 2)), rng.normal(size=(30, 2))
     model = SlicedGPRegressor(
-        n_projections=8, n_metric_steps=0, smoothness="linear", solver="cg", random_state=0
+        n_projections=8, n_metric_steps=0, kernel="sliced", solver="cg", random_state=0
     ).fit(X, Y)
     whole = copy(model)
     model.partial_fit(X[:1] + 1.0, [[1.0, np.nan]])
@@ -1710,7 +1708,7 @@ def test_a_fit_of_whole_targets_has_one_model_with_the_weights_of_rows(rng):
 def test_what_further_targets_change_is_kept(rng):
     X, y = rng.normal(size=(30, 2)), rng.normal(size=30)
     model = SlicedGPRegressor(
-        n_projections=8, n_metric_steps=0, smoothness="linear", solver="cg", random_state=0
+        n_projections=8, n_metric_steps=0, kernel="sliced", solver="cg", random_state=0
     ).fit(X, y)
     weights = np.array([0.0, 1.0, 2.0])
     model.partial_fit(X[:3] + 1.0, y[:3], sample_weight=weights)

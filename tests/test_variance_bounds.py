@@ -86,9 +86,9 @@ def test_every_regressor_has_bounds_around_its_exact_deviations(rng, name):
     model = {
         "intersection": IntersectionGPRegressor(variance="exact", random_state=0),
         "sliced": SlicedGPRegressor(
-            n_projections=64, smoothness="linear", variance="exact", random_state=0
+            n_projections=64, kernel="sliced", variance="exact", random_state=0
         ),
-        "smooth": SlicedGPRegressor(n_projections=64, smoothness="cubic", random_state=0),
+        "smooth": SlicedGPRegressor(n_projections=64, kernel="splines", random_state=0),
         "minmax": MinMaxGPRegressor(random_state=0),
     }[name].fit(X[:80], Y[:80])
     lower, upper = model.std_bounds(X[80:])

@@ -96,8 +96,6 @@ class BaseSlicedGP(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    _piecewise_linear: ClassVar[str] = 'smoothness="linear"'
-    """What asks for functions of which there are tables."""
     _targets_are_single: bool = True
     _inner: InnerGP
     _projection: Projection | Coordinates
@@ -183,7 +181,7 @@ class BaseSlicedGP(BaseEstimator):
             if Bins.of(self.n_bins).n_bins is not None:
                 raise ValueError(
                     "The kernel is smooth, of which there are no tables: set n_bins=None, or fit "
-                    f"with n_bins, or with {self._piecewise_linear}."
+                    'with n_bins, or with kernel="sliced".'
                 )
             known = inner.get_params(deep=False)
             names = [name for name in names if name in known]

@@ -86,7 +86,6 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
 
     kernel: KernelName
     class_weight: ClassWeight
-    _piecewise_linear = 'kernel="sliced"'
     _projections_of = ((_FEW_ROWS, 2048), (MANY_ROWS, 1024))
 
     @_fit_context(prefer_skip_nested_validation=True)

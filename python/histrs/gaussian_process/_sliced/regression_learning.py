@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +45,13 @@ from histrs.gaussian_process._target_patterns import (
 )
 from histrs.gaussian_process.general import GPRegressor
 
+KernelName: TypeAlias = Literal["auto", "sliced", "splines"]
+_SMOOTHNESS: dict[KernelName, SmoothnessName] = {
+    "auto": "both",
+    "sliced": "linear",
+    "splines": "cubic",
+}
+
 # Of standardised targets: functions without noise are learned too.
 _VARIANCES = (1e-12, 1e12)
 # Of targets that are all of one value, which tell none.
@@ -54,7 +61,7 @@ _NOISE_OF_CONSTANTS = 0.1
 class SlicedRegressionLearning(SlicedMissingTargets):
     """Learns one or more targets on projections of the columns."""
 
-    smoothness: SmoothnessName
+    kernel: KernelName
     _targets_are_single = False
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -101,7 +108,6 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         random = self._random()
         rows = drawn_rows(np.arange(n_rows), LEARNING_ROWS, random)
         n_sets = self._n_steps() + 1
-        smoothness = self._smoothness_of(n_rows)
         # As the inner model will: targets of one value, but for rounding, are 0.
         as_inner = IntersectionGPRegressor()
         some, stays = rows_of(all_weights, rows), rows_of(distinct.stays, rows)
@@ -115,7 +121,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
             n_directions=self._n_directions(n_rows, n_sets),
             n_steps=self._n_steps(),
             n_interactions=self.n_interactions,
-            smoothness=smoothness,
+            smoothness=_SMOOTHNESS[self._kernel_to_try(n_rows)],
             n_searched=SEARCHED_ROWS,
             random=random,
             n_threads=self._threads(),
@@ -157,7 +163,8 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         rows_given = GivenRows.of(distinct.groups, given.weights)
         rows_given = rows_given.of_all(given.n_given, given.with_weight)
         inner._given = rows_given.through(inner._given)
-        self.noise_, self.smoothness_ = self._inner.noise_, learned.smoothness
+        self.noise_ = self._inner.noise_
+        self.kernel_ = "both" if learned.others else "splines" if smooth.any() else "sliced"
         self._keep_iterations()
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -279,22 +286,21 @@ class SlicedRegressionLearning(SlicedMissingTargets):
             metrics.append(first_metric("whitened", A, spreads))
         return metrics
 
-    def _smoothness_of(self, n_rows: int) -> SmoothnessName:
+    def _kernel_to_try(self, n_rows: int) -> KernelName:
         """Return which kernels are tried: smooth ones where their matrix is to be factorised."""
         factorised = (
             Bins.of(self.n_bins).n_bins is None
             and Solver.of(self.solver).name in ("auto", "cholesky")
             and self.variance in ("auto", "exact")
         )
-        if self.smoothness == "cubic" and not factorised:
+        if self.kernel == "splines" and not factorised:
             raise ValueError(
-                "smoothness='cubic' is solved by a Cholesky factor, with exact standard deviations "
+                "kernel='splines' is solved by a Cholesky factor, with exact standard deviations "
                 f"and without tables: n_bins={self.n_bins!r}, solver={self.solver!r} and "
-                f"variance={self.variance!r} need smoothness='linear'."
+                f"variance={self.variance!r} need kernel='sliced'."
             )
-        if self.smoothness == "both" and not (factorised and n_rows <= EXACT_ROWS):
-            return "linear"
-        return self.smoothness
+        few = factorised and n_rows <= EXACT_ROWS
+        return "sliced" if self.kernel == "auto" and not few else self.kernel
 
     def _weighted(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool

@@ -16,9 +16,11 @@ from histrs.gaussian_process._docs import GAUSSIAN_PROCESS
 from histrs.gaussian_process._options import Bins, Fine, Solver
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows
 from histrs.gaussian_process._sliced.docs import SLICED_GP
-from histrs.gaussian_process._sliced.learning import SmoothnessName
 from histrs.gaussian_process._sliced.metrics import MetricName
-from histrs.gaussian_process._sliced.regression_learning import SlicedRegressionLearning
+from histrs.gaussian_process._sliced.regression_learning import (
+    KernelName,
+    SlicedRegressionLearning,
+)
 from histrs.gaussian_process._system import SolverName
 from histrs.gaussian_process._variance import VarianceName
 
@@ -52,7 +54,7 @@ class SlicedGPRegressor(SlicedRegressionLearning):
               = \frac{s^2 (3 t - s)}{6} \quad (s \le t),
 
     on the same projections is for smooth functions. Up to 8,192 rows both are tried, and their sum,
-    and what predicts left-out rows best is kept (`smoothness`).
+    and what predicts left-out rows best is kept (`kernel`).
 
     Three parameters matter: `n_projections` (more are slower and a little better),
     `n_metric_steps` (0 for isotropic data), and `variance`. Of a fitted model, `n_bins`,
@@ -61,6 +63,12 @@ class SlicedGPRegressor(SlicedRegressionLearning):
 
     Parameters
     ----------
+    kernel : {"auto", "sliced", "splines"}, default="auto"
+        Kernel of the projections. "sliced" has minima, from which functions come that are linear
+        between training rows, "splines" those of cubic splines. "auto" takes whatever of the two,
+        or their sum, predicts left-out rows best. Smooth kernels store the matrix of all pairs of
+        rows: "auto" is "sliced" for more than 8,192 rows, and with an `n_bins`, `solver` or
+        `variance` that the matrix has no use for.
     n_projections : "auto" or int, default="auto"
         Number of projections in all, shared by the sets of directions, one and one per step, and
         rounded down; those of interactions come on top. "auto" takes 256 per set, or 512 where
@@ -75,12 +83,6 @@ class SlicedGPRegressor(SlicedRegressionLearning):
     n_metric_steps : int, default=3
         How often directions are added in the metric of the fit before, and interactions looked for.
     {n_interactions}
-    smoothness : {"linear", "cubic", "both"}, default="both"
-        Kernel of the projections: minima, from which functions come that are linear between
-        training rows; those of cubic splines; or whatever of the two, or their sum, predicts
-        left-out rows best. Smooth kernels store the matrix of all pairs of rows: "both" is "linear"
-        for more than 8,192 rows, and with an `n_bins`, `solver` or `variance` that the matrix has
-        no use for.
     tol : float, default=1e-4
         As for `IntersectionGPRegressor`.
     solver : str or Solver, default="auto"
@@ -109,8 +111,8 @@ class SlicedGPRegressor(SlicedRegressionLearning):
         Pairs of features that got directions of their own, with the variance of what they add to
         the prediction in units of the target's variance, largest first. What interacts beside them
         is in `metric_`.
-    smoothness_ : {"linear", "cubic", "both"}
-        Which kernels there are.
+    kernel_ : {"sliced", "splines", "both"}
+        The kernel of the fit; "both" is the sum.
     {directions_}
     {offsets_}
     noise_ : float or ndarray of shape (n_targets,)
@@ -156,17 +158,17 @@ class SlicedGPRegressor(SlicedRegressionLearning):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SlicedRegressionLearning._parameter_constraints,
-        "smoothness": [StrOptions(set(get_args(SmoothnessName)))],
+        "kernel": [StrOptions(set(get_args(KernelName)))],
     }
 
     def __init__(
         self,
         *,
+        kernel: KernelName = "auto",
         n_projections: Literal["auto"] | int = "auto",
         metric: MetricName = "learned",
         n_metric_steps: int = 3,
         n_interactions: int = 24,
-        smoothness: SmoothnessName = "both",
         tol: float = 1e-4,
         solver: SolverName | Solver = "auto",
         n_bins: int | Bins | None = None,
@@ -188,7 +190,7 @@ class SlicedGPRegressor(SlicedRegressionLearning):
             n_jobs=n_jobs,
             verbose=verbose,
         )
-        self.smoothness = smoothness
+        self.kernel = kernel
 
     @overload
     def predict(
