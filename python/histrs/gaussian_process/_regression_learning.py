@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._calibration import Readout
 from histrs._dask import in_memory
 from histrs._docs import documented
-from histrs._row_weights import check_weights, weighs_nothing
+from histrs._row_weights import check_weights, in_units_of_mean, weighs_nothing
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
@@ -275,11 +275,7 @@ class RegressionLearning(MissingTargets, GaussianProcess):
         # Adding the means to what is left would give nearly the targets.
         self._Y_given = Y.copy()
         self.y_mean_, centred = _centred(Y, self.sample_weight_fit_)
-        with np.errstate(over="ignore"):
-            centred /= self.y_std_
-        if not np.all(np.isfinite(centred)):
-            raise ValueError(_OVERFLOW)
-        return centred
+        return _over(centred, self.y_std_)
 
     def _units(self) -> Array:
         units: Array = self.y_std_
@@ -361,6 +357,20 @@ def _units(Y: Array, weights: Array | None) -> Array:
 def _rounding(values: Array) -> Array:
     """Return the spread of targets of these values that is none."""
     return np.maximum(_ROUNDING * np.abs(values), np.finfo(np.float64).tiny)
+
+
+def standardised(Y: Array, weights: Array | None) -> Array:
+    """Return targets less their means and over their spreads, as those of a fit are."""
+    weights, _ = in_units_of_mean(weights)
+    return _over(_centred(Y, weights)[1], _units(Y, weights))
+
+
+def _over(centred: Array, units: Array) -> Array:
+    with np.errstate(over="ignore"):
+        centred /= units
+    if not np.all(np.isfinite(centred)):
+        raise ValueError(_OVERFLOW)
+    return centred
 
 
 def _centred(Y: Array, weights: Array | None) -> tuple[Array, Array]:

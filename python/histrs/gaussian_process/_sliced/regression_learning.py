@@ -21,6 +21,7 @@ from histrs.gaussian_process._kernels.intersection import Intersection
 from histrs.gaussian_process._kernels.projected import Projected
 from histrs.gaussian_process._options import Bins, Solver
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
+from histrs.gaussian_process._regression_learning import standardised
 from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._row_weights import roots, rows_of, telling
 from histrs.gaussian_process._sliced.columns import Columns
@@ -108,10 +109,9 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         random = self._random()
         rows = drawn_rows(np.arange(n_rows), LEARNING_ROWS, random)
         n_sets = self._n_steps() + 1
-        # As the inner model will: targets of one value, but for rounding, are 0.
-        as_inner = IntersectionGPRegressor()
         some, stays = rows_of(all_weights, rows), rows_of(distinct.stays, rows)
-        spread = as_inner._standardised(Y[rows], some)
+        # As the inner model will: targets of one value, but for rounding, are 0.
+        spread = standardised(Y[rows], some)
         # Those of one value say nothing of the kernel.
         varied = np.any(spread != 0.0, axis=0)
         learned = learn_metric(
