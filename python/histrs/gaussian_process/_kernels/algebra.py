@@ -8,7 +8,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._hyperparameters import Bounds
@@ -309,8 +308,8 @@ def with_scale(kernel: Kernel) -> tuple[Constant, Kernel]:
     if isinstance(kernel, Product):
         for constant, rest in ((kernel.k1, kernel.k2), (kernel.k2, kernel.k1)):
             if isinstance(constant, Constant):
-                return constant, clone(rest)
-    return Constant(), clone(kernel)
+                return constant, rest
+    return Constant(), kernel
 
 
 Kernel._operations.update(

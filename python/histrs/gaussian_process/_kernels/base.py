@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from copy import copy
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
@@ -110,10 +111,15 @@ class Kernel:
 
     # ---- parameters of the constructor, as scikit-learn asks for them --------------------------
 
+    @property
+    def _parameters(self) -> Mapping[str, inspect.Parameter]:
+        kind: Any = type(self)
+        return _parameters_of(kind)
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return the parameters of the constructor, with `deep` those of kernels among them too."""
         found: dict[str, Any] = {}
-        for name in inspect.signature(type(self)).parameters:
+        for name in self._parameters:
             value = found[name] = getattr(self, name)
             if deep and hasattr(value, "get_params"):
                 found |= {f"{name}__{own}": v for own, v in value.get_params().items()}
@@ -134,7 +140,7 @@ class Kernel:
 
     def __repr__(self) -> str:
         """Return a call of the constructor, with what is not by default."""
-        known = inspect.signature(type(self)).parameters
+        known = self._parameters
         given = self.get_params(deep=False).items()
         changed = [f"{k}={v!r}" for k, v in given if repr(v) != repr(known[k].default)]
         return f"{type(self).__name__}({', '.join(changed)})"
@@ -229,3 +235,8 @@ class Kernel:
     def __rmul__(self, other: Any) -> Kernel:
         """Return a number times the kernel."""
         return self._operations["*"](other, self)
+
+
+@cache
+def _parameters_of(kernel: Any) -> Mapping[str, inspect.Parameter]:
+    return inspect.signature(kernel).parameters
