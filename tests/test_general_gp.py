@@ -18,7 +18,16 @@ from histrs.gaussian_process import GPClassifier, GPRegressor, LikelihoodSearch,
 from histrs.gaussian_process._dense import system
 from histrs.gaussian_process._dense.likelihood import DenseLikelihood
 from histrs.gaussian_process._hyperparameters import Hyperparameters
-from histrs.gaussian_process.kernels import Constant, Kernel, Linear, MinMax, Radial, Tangent
+from histrs.gaussian_process.kernels import (
+    Constant,
+    Intersection,
+    Kernel,
+    Linear,
+    MinMax,
+    Radial,
+    Splines,
+    Tangent,
+)
 from tests.helpers import assert_close, of_terms
 
 NOISE, AMPLITUDE, GAMMA = 0.2, 1.5, 0.7
@@ -494,3 +503,17 @@ def test_views_of_two_terms_come_and_go_together(rng):
     assert_close(model.predict(X), model.y_mean_ + taken(X, X[kept]) @ weights, 1e-8)
     for size, mean in ((1e-3, taken.k1.mean_sum_), (1.0, taken.k1.mean_sum_)):
         assert taken.with_parameters({"k2__variance": size}).k1.mean_sum_ == mean
+
+
+@pytest.mark.parametrize("name", ["relevance", "ard"])
+def test_weights_of_features_are_not_learned_where_the_matrix_is_formed(name):
+    X = np.random.default_rng(0).random((20, 3))
+    with pytest.raises(ValueError, match=f"feature_weights='{name}'.*give the weights"):
+        GPRegressor(Intersection(feature_weights=name)).fit(X, X[:, 0])
+
+
+@pytest.mark.parametrize("term", [Intersection, Splines])
+def test_weights_of_features_are_one_for_each(term):
+    X = np.random.default_rng(0).random((20, 3))
+    with pytest.raises(ValueError, match=r"shape \(2,\), and X has 3 features"):
+        GPRegressor(term(feature_weights=[1.0, 2.0])).fit(X, X[:, 0])

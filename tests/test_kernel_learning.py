@@ -87,8 +87,8 @@ def test_relevance_is_learned_or_not_asked_for(rng, parameters):
     ],
 )
 def test_smooth_kernels_have_the_weights_that_were_given(parameters, expected):
-    asked = of_terms(**parameters)["kernel"]
-    kernel = _kernel_learning._smooth_kernel(GeneralizedKernel(), asked)
+    terms = IntersectionGPRegressor(**of_terms(**parameters))._terms()
+    kernel = _kernel_learning._with_smoothness(GeneralizedKernel(), terms)
     assert kernel.smoothness == parameters["smoothness"]
     assert (kernel.slope_weight, kernel.rough_weight) == expected
 

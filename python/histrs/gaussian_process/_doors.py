@@ -37,10 +37,7 @@ def rows_to_fit(
         X, y = validate_data(model, X, y, reset=reset, dtype=np.float64, **checks)
         return X, y
     X, y = validate_fit(model, X, y, reset=reset, **checks)
-    if takes == "histograms":
-        X = canonical(X)
-        _histrs.check_histograms(to_core(X), count_threads(model.n_jobs))
-    return X, y
+    return _checked(model, takes, X), y
 
 
 def rows_to_predict(model: Any, takes: Takes, X: Any) -> Any:
@@ -50,7 +47,11 @@ def rows_to_predict(model: Any, takes: Takes, X: Any) -> Any:
         return stacked(validate_data(model, flattened(X, model), reset=False, **STACK_CHECKS))
     if takes in ("anything", "numbers"):
         return validate_data(model, X, reset=False, dtype=[np.float64, np.float32])
-    X = validate_data(model, X, reset=False, **HISTOGRAM_CHECKS)
+    return _checked(model, takes, validate_data(model, X, reset=False, **HISTOGRAM_CHECKS))
+
+
+def _checked(model: Any, takes: Takes, X: Any) -> Any:
+    """Return rows of numbers; entries of histograms are looked at."""
     if takes == "histograms":
         X = canonical(X)
         _histrs.check_histograms(to_core(X), count_threads(model.n_jobs))

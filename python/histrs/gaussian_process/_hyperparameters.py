@@ -99,18 +99,37 @@ def given_hyperparameters(
     `columns` are those of the training rows; each of `n_pairs` pairs of noise and signal variance
     starts at the same values.
     """
-    weights = None
-    if feature_weights is not None and not isinstance(feature_weights, str):
+    kernel = weighted_kernel(transform, exponent, feature_weights, columns, n_threads)
+    return Hyperparameters(*checked_scales(n_pairs, noise=noise, amplitude=amplitude), kernel)
+
+
+def weighted_kernel(
+    transform: TransformName,
+    exponent: float,
+    feature_weights: ArrayLike | str | None,
+    columns: _histrs.SortedColumns,
+    n_threads: int,
+) -> GeneralizedKernel:
+    """Return the kernel with given weights, or, by any name, those that spreads of columns ask for.
+
+    `columns` are those of the training rows.
+    """
+    kernel = GeneralizedKernel(transform, float(exponent))
+    if feature_weights is None:
+        return kernel
+    if isinstance(feature_weights, str):
+        weights = kernel.columns(columns, n_threads).inverse_spreads(n_threads)
+    else:
         weights = _check_weights(np.array(feature_weights, dtype=np.float64), columns.n_columns)
-    elif feature_weights is not None:
-        unweighted = GeneralizedKernel(transform, float(exponent))
-        weights = unweighted.columns(columns, n_threads).inverse_spreads(n_threads)
-    kernel = GeneralizedKernel(transform, float(exponent), weights)
-    noise, amplitude = (
-        check_variances(name, np.array(value, dtype=np.float64), n_pairs)
-        for name, value in (("noise", noise), ("amplitude", amplitude))
+    return replace(kernel, weights=weights)
+
+
+def checked_scales(n_pairs: int, *, noise: ArrayLike, amplitude: ArrayLike) -> tuple[Array, Array]:
+    """Return noise and signal variances, one of each for every pair."""
+    return (
+        check_variances("noise", np.array(noise, dtype=np.float64), n_pairs),
+        check_variances("amplitude", np.array(amplitude, dtype=np.float64), n_pairs),
     )
-    return Hyperparameters(noise, amplitude, kernel)
 
 
 def check_variances(name: str, values: Array, n_pairs: int) -> Array:

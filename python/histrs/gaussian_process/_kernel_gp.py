@@ -26,7 +26,7 @@ from histrs.gaussian_process._hyperparameters import (
     Hyperparameters,
     SearchSpace,
     check_bounds,
-    check_variances,
+    checked_scales,
 )
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.radial import Radial
@@ -107,7 +107,7 @@ class KernelGP(GaussianProcess):
         self._without_seed()
         # Once for all draws, and not at all where there is none.
         make_random = cache(self._random)
-        values = self._start(kernel, n_pairs)
+        values = Hyperparameters(*checked_scales(n_pairs, **self._given_scales()), kernel)
         centred = Y - self._level(Y)
         scale = roots(telling(self.sample_weight_fit_, self._stays))
         some = np.arange(n)
@@ -129,15 +129,6 @@ class KernelGP(GaussianProcess):
         scale = roots(self.sample_weight_fit_)
         systems = self._systems(X, values, scale, parts=parts if same else None)
         self._solve_targets(systems, Y, None)
-
-    def _start(self, kernel: Kernel, n_pairs: int) -> Hyperparameters:
-        """Return the hyper-parameters that are given."""
-        given = self._given_scales()
-        noise, amplitude = (
-            check_variances(name, np.array(given[name], dtype=np.float64), n_pairs)
-            for name in SCALES
-        )
-        return Hyperparameters(noise, amplitude, kernel)
 
     def _is_many(self, n_rows: int, kernel: Kernel) -> bool:
         """Say whether so many rows are solved for by iterations."""

@@ -33,6 +33,7 @@ from histrs.gaussian_process._kernel import (
     GeneralizedKernel,
 )
 from histrs.gaussian_process._kernel_systems import SolvedKernel
+from histrs.gaussian_process._kernels.additive import AdditiveTerms
 from histrs.gaussian_process._kernels.splines import Splines
 from histrs.gaussian_process._likelihood import Likelihood
 from histrs.gaussian_process._options import LikelihoodSearch
@@ -94,8 +95,7 @@ class LearnedKernel(SolvedKernel):
         self._without_seed()
         centred = Y - self._level_of_regression(Y)
         start = self._with_chosen_weights(X, centred, start)
-        if isinstance(terms.functions, Splines):
-            start = replace(start, kernel=_smooth_kernel(start.kernel, terms.functions))
+        start = replace(start, kernel=_with_smoothness(start.kernel, terms))
         make_system = partial(self._make_system, X)
         system = make_system(start.kernel, start.scales()[0], columns)
         system.check()
@@ -281,10 +281,13 @@ class LearnedKernel(SolvedKernel):
         )
 
 
-def _smooth_kernel(kernel: GeneralizedKernel, asked: Splines) -> GeneralizedKernel:
+def _with_smoothness(kernel: GeneralizedKernel, terms: AdditiveTerms) -> GeneralizedKernel:
+    asked = terms.functions
+    if not isinstance(asked, Splines):
+        return kernel
     return replace(
         kernel,
-        smoothness="both" if asked.rough_weight > 0.0 else "cubic",
+        smoothness=terms.smoothness,
         slope_weight=float(asked.slope_weight),
         rough_weight=float(asked.rough_weight),
     )

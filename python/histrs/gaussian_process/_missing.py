@@ -14,7 +14,6 @@ from sklearn.utils.validation import check_consistent_length
 from histrs._row_weights import rows_at
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs.gaussian_process._hyperparameters import check_variances
 from histrs.gaussian_process._online import left_over
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._target_patterns import (
@@ -79,13 +78,8 @@ class MissingTargets(RegressorMixin):
         if self._has_patterns():
             raise ValueError(self._apart)
 
-    def _asks_to_share(self) -> bool:
-        """Say whether all targets are to have one noise and one amplitude."""
-        return False
-
-    def _given_scales(self) -> dict[str, Any]:
-        """Return the noise and amplitude that a user gives, each for all targets or for each."""
-        return {}
+    def _check_patterns(self, n_targets: int) -> None:
+        """Refuse parameters that separate fits of the targets cannot have."""
 
     def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
         """Return the parameters of a fit of some of the targets."""
@@ -95,13 +89,7 @@ class MissingTargets(RegressorMixin):
     def _fit_patterns(self, rows: TrainingRows, patterns: list[Pattern]) -> None:
         """Fit each pattern by itself; nothing is left of what was learned before."""
         refuse_empty(patterns)
-        if self._asks_to_share():
-            raise ValueError(
-                "Targets that miss different rows are fitted apart, each pattern with its own "
-                "noise and amplitude: leave shared of a LikelihoodSearch at None."
-            )
-        for name, values in self._given_scales().items():
-            check_variances(name, np.array(values, dtype=np.float64), rows.Y.shape[1])
+        self._check_patterns(rows.Y.shape[1])
         self._check_entries(rows.checked)
         fits = []
         for pattern in patterns:

@@ -19,6 +19,7 @@ from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
 from histrs.gaussian_process._docs import REGRESSION_FIT
 from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process._hyperparameters import checked_scales
 from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._likeliest import check_theta
 from histrs.gaussian_process._missing import MissingTargets
@@ -53,11 +54,13 @@ class RegressionLearning(MissingTargets, GaussianProcess):
 
     # ---- of each target, or of all -----------------------------------------------------------
 
-    def _asks_to_share(self) -> bool:
-        return bool(LikelihoodSearch.of(self.optimizer).shared)
-
-    def _given_scales(self) -> dict[str, Any]:
-        return GaussianProcess._given_scales(self)
+    def _check_patterns(self, n_targets: int) -> None:
+        if LikelihoodSearch.of(self.optimizer).shared:
+            raise ValueError(
+                "Targets that miss different rows are fitted apart, each pattern with its own "
+                "noise and amplitude: leave shared of a LikelihoodSearch at None."
+            )
+        checked_scales(n_targets, **self._given_scales())
 
     def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
         parameters = super()._parameters_of(targets, n_targets)

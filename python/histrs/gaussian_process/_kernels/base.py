@@ -43,6 +43,8 @@ class Kernel:
     """Residual below which what is kept is too rough to say more."""
     may_end: ClassVar[tuple[str, ...]] = ()
     """Parameters that a search may well leave at a bound."""
+    _unit: float = 1.0
+    """What bounds are multiples of, where training rows have a say."""
     is_taken: bool = False
     """Whether what the kernel takes from training rows is there."""
 
@@ -194,7 +196,8 @@ class Kernel:
         return {name: bounds for name, bounds in found.items() if bounds != "fixed"}
 
     def _bounds_of(self, name: str) -> Any:
-        return getattr(self, f"{name}_bounds")
+        bounds = getattr(self, f"{name}_bounds")
+        return bounds if isinstance(bounds, str) else [b * self._unit for b in bounds]
 
     def parameter(self, name: str) -> Any:
         """Return a parameter, which is positive."""

@@ -68,8 +68,9 @@ class LogEuclidean(Kernel):
         V = V - V[0]
         spread = 2.0 * float(np.mean(np.sum((V - V.mean(axis=0)) ** 2, axis=1)))
         self.distance_scale_ = spread if spread > 0.0 else 1.0
+        self._unit = 1.0
         if self.gamma == "scale":
-            self.gamma_ = 1.0 / self.distance_scale_
+            self._unit = self.gamma_ = 1.0 / self.distance_scale_
 
     def _take_reference(self, X: Stack, weights: Array | None, n_threads: int) -> None:
         self._whitener: Array | None = None
@@ -77,11 +78,6 @@ class LogEuclidean(Kernel):
     def view(self, X: Any, n_threads: int) -> Array:
         """Return the coordinates of matrices."""
         return np.asarray(tangent_rows(X.astype(np.float64), self._whitener, n_threads))
-
-    def _bounds_of(self, name: str) -> Any:
-        bounds = super()._bounds_of(name)
-        unit = 1.0 / self.distance_scale_ if self.gamma == "scale" else 1.0
-        return bounds if isinstance(bounds, str) else [b * unit for b in bounds]
 
     def parts(self, X: Array, Y: Array | None, n_threads: int) -> tuple[Array, ...]:
         """Return squared distances of coordinates."""

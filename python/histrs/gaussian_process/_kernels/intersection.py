@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import to_core
-from histrs.gaussian_process._hyperparameters import Bounds, WeightsName
-from histrs.gaussian_process._kernel import GeneralizedKernel, TransformName
+from histrs.gaussian_process._hyperparameters import Bounds, WeightsName, weighted_kernel
+from histrs.gaussian_process._kernel import TransformName
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._kernels.rows import as_matrix, double_pair
 
@@ -21,7 +21,8 @@ class Intersection(Kernel):
 
     `min` is the covariance of Brownian motion, so that functions are additive, and piecewise linear
     with knots at the training values (equations 5 and 14 to 17 of [1]_). `IntersectionGPRegressor`
-    and `IntersectionGPClassifier` never form its matrix.
+    and `IntersectionGPClassifier` never form its matrix. In other processes, exponent and weights
+    are kept as given: "auto" is "scale", and without an intercept.
 
     Parameters
     ----------
@@ -115,13 +116,15 @@ class Intersection(Kernel):
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self.check()
+        given = self.feature_weights
+        if isinstance(given, str) and given in ("relevance", "ard"):
+            raise ValueError(
+                f"{self!r} learns weights of features where its matrix is never formed, as "
+                "IntersectionGPRegressor and IntersectionGPClassifier do: give the weights."
+            )
         columns = _histrs.SortedColumns(to_core(as_matrix(X)), n_threads)
-        given: Any = self.feature_weights
-        plain = GeneralizedKernel(self.transform, float(self.exponent))
-        if isinstance(given, str):
-            given = plain.columns(columns, n_threads).inverse_spreads(n_threads)
-        self.feature_weights_ = None if given is None else np.asarray(given, dtype=np.float64)
-        self._core = GeneralizedKernel(self.transform, float(self.exponent), self.feature_weights_)
+        self._core = weighted_kernel(self.transform, self.exponent, given, columns, n_threads)
+        self.feature_weights_ = self._core.weights
         self.intercept_variance_ = 0.0
         if self.intercept_variance != "auto":
             self.intercept_variance_ = float(self.intercept_variance)

@@ -57,10 +57,6 @@ class Linear(Kernel):
             size = float(np.mean(np.sum((X - self.mean_) ** 2, axis=1)))
             self._unit = self.variance_ = 1.0 / size if size > 0.0 else 1.0
 
-    def _bounds_of(self, name: str) -> Any:
-        bounds = super()._bounds_of(name)
-        return bounds if isinstance(bounds, str) else [b * self._unit for b in bounds]
-
     def parts(self, X: Array, Y: Array | None, n_threads: int) -> tuple[Array, ...]:
         """Return inner products."""
         X = self._centred(X)

@@ -91,10 +91,6 @@ class Radial(Kernel):
         elif not 0.0 < self.length < np.inf:
             raise ValueError(f'length = {self.length!r}: give a positive number, or "scale".')
 
-    def _bounds_of(self, name: str) -> Any:
-        bounds = super()._bounds_of(name)
-        return bounds if isinstance(bounds, str) else [b * self._unit for b in bounds]
-
     def parts(self, X: Array, Y: Array | None, n_threads: int) -> tuple[Array, ...]:
         """Return distances."""
         distances: Array = euclidean_distances(X, Y)

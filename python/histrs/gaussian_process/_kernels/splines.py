@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import to_core
-from histrs.gaussian_process._hyperparameters import Bounds
-from histrs.gaussian_process._kernel import GeneralizedKernel
+from histrs.gaussian_process._hyperparameters import Bounds, weighted_kernel
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._kernels.intersection import check_names_of_weights
 from histrs.gaussian_process._kernels.rows import as_matrix
@@ -93,11 +92,10 @@ class Splines(Kernel):
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self.check()
-        X, given = as_matrix(X), self.feature_weights
-        if isinstance(given, str):
-            given = _histrs.SortedColumns(to_core(X), n_threads).inverse_spreads(n_threads)
-        self.feature_weights_ = None if given is None else np.asarray(given, dtype=np.float64)
-        self._core = GeneralizedKernel(weights=self.feature_weights_)
+        X = as_matrix(X)
+        columns = _histrs.SortedColumns(to_core(X), n_threads)
+        self._core = weighted_kernel("identity", 1.0, self.feature_weights, columns, n_threads)
+        self.feature_weights_ = self._core.weights
         masses = np.ones(X.shape[0]) if weights is None else weights
         rows = SmoothRows.of(self._core.rows(X, n_threads), masses / np.sum(masses), n_threads)
         self._term = SmoothTerm(rows, self.slope_weight, self.rough_weight, n_threads)
