@@ -19,8 +19,6 @@ Bounds: TypeAlias = tuple[float, float] | Literal["fixed"]
 LARGEST = 1e300
 
 SCALES = ("noise", "amplitude")
-NAMES = (*SCALES, "exponent", "feature_weights", "interaction_weight")
-OF_SMOOTH = ("slope_weight", "rough_weight")
 # That they vanish is an answer.
 _MAY_VANISH = ("noise", "feature_weights", "interaction_weight")
 
