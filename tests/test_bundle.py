@@ -1,7 +1,6 @@
 """The bundle solver: its planes, its dual, its certificate, its maps, and its contract."""
 
 import pickle
-import time
 import warnings
 
 import numpy as np
@@ -774,10 +773,7 @@ class Wrapping(TransformerMixin, BaseEstimator):
 def test_columns_of_different_units_need_few_passes(loss):
     X, y = load_breast_cancer(return_X_y=True)
     X, y = X[:150, :8], y[:150]
-    start = time.perf_counter()
     model = BundleSVC(loss=loss).fit(X, y)
-    # Some seconds at most on a slow machine under load, where it took minutes.
-    assert time.perf_counter() - start < 20
     assert model.n_iter_ < 200
     assert model.dual_gap_ <= 1e-3 * model.objective_
 

@@ -620,7 +620,7 @@ def test_no_argument_breaks_a_model(data):
 # ---- Ctrl-C ------------------------------------------------------------------------------------
 
 INTERRUPTED = """
-import json, pickle, sys, traceback
+import json, pickle, sys, time, traceback
 import numpy as np
 from histrs import _histrs
 from histrs._solvers import cholesky
@@ -634,11 +634,18 @@ def repeat(module, name):
     # However fast the machine is, this has not ended when the signal comes.
     function = getattr(module, name)
 
+    def call(arguments, options):
+        # One of them works in its argument.
+        if name == "factorise_in_place":
+            arguments = [a.copy() if type(a) is np.ndarray else a for a in arguments]
+        start = time.perf_counter()
+        function(*arguments, **options)
+        return time.perf_counter() - start
+
     def repeating(*arguments, **options):
-        print("ready", flush=True)
+        print("ready", call(arguments, options), flush=True)
         while True:
-            # One of them works in its arguments.
-            function(*[a.copy() if type(a) is np.ndarray else a for a in arguments], **options)
+            call(arguments, options)
 
     setattr(module, name, repeating)
 
@@ -676,7 +683,7 @@ repeat(module, name)
 
 try:
     if stage == "variance":
-        model.predict(X[:50], return_std=True)
+        model.predict(X[:500], return_std=True)
     else:
         model.fit(X, y)
 except KeyboardInterrupt as error:
@@ -701,12 +708,13 @@ PLAIN_THERE = "from tests.helpers import PLAIN, of_terms\n"
 @pytest.mark.parametrize(
     "stage", ["sorting", "kernel matrix", "factorisation", "iterations", "variance"]
 )
-def test_ctrl_c_stops_within_a_second(stage):
+def test_ctrl_c_stops_long_before_the_end(stage):
     with start_python(PLAIN_THERE + INTERRUPTED, stage) as process:
         try:
             line = process.stdout.readline()
-            assert line == "ready\n", line + process.stderr.read()
-            time.sleep(0.3)
+            assert line.startswith("ready "), line + process.stderr.read()
+            whole = float(line.removeprefix("ready "))
+            time.sleep(whole / 10)
             sent, used = time.perf_counter(), processor_time(process)
             process.send_signal(signal.SIGINT)
             line = process.stdout.readline()
@@ -719,7 +727,8 @@ def test_ctrl_c_stops_within_a_second(stage):
             result = json.loads(line.removeprefix("result "))
         finally:
             process.kill()
-    assert min(elapsed, computed) < 1.0
+    # Without a look at signals it would be nine tenths, on any machine.
+    assert min(elapsed, computed) < max(whole / 2, 0.1)
     assert "repeating" in result["frames"], result["frames"]
     assert result["unchanged"]
     assert result["usable"]
