@@ -16,8 +16,6 @@ from scipy import sparse
 from histrs.gaussian_process import (
     Bins,
     Fine,
-    GPClassifier,
-    GPRegressor,
     LikelihoodSearch,
     Solver,
 )
@@ -94,8 +92,9 @@ def of_terms(kernel=None, **given):
 
 def with_amplitude(model_class, given):
     """Return parameters of a process of any class, the amplitude a factor of its kernel."""
-    if issubclass(model_class, (GPClassifier, GPRegressor)) and "amplitude" in given:
-        given = {"kernel": model_class._default_kernel(), **given}
+    default = getattr(model_class, "_default_kernel", Intersection)
+    if default is not Intersection and "amplitude" in given:
+        given = {"kernel": default(), **given}
     return of_terms(**given)
 
 
@@ -215,6 +214,11 @@ PLAIN = {
     "intercept_variance": 0.0,
     "variance": "exact",
 }
+
+
+def left_out_scores(model):
+    """Return the scores of training rows that a classifier is calibrated by."""
+    return model._scores_left_out(model._fit_of(model._posterior, model.Y_fit_))
 
 
 def standardised(Y):

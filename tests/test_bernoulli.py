@@ -15,12 +15,14 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
 from histrs._calibration import fit_calibration, logits_of_classes
-from histrs.gaussian_process import IntersectionGPClassifier, _latent_classes, active_learning
-from histrs.gaussian_process._hyperparameters import Scales
-from histrs.gaussian_process._laplace import best_amplitude, find_mode, loss_by_left_out
-from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process import IntersectionGPClassifier, Solver, active_learning
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._learning.hyperparameters import Scales
+from histrs.gaussian_process._likelihoods import classes
+from histrs.gaussian_process._likelihoods.laplace import best_amplitude, find_mode, loss_by_left_out
+from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import Constant, Intersection
-from tests.helpers import of_terms
+from tests.helpers import left_out_scores, of_terms
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
@@ -67,7 +69,7 @@ def test_is_laplaces_approximation(solver, amplitude):
     if solver["solver"] == "cholesky":
         evidence = model.log_marginal_likelihood()
         assert np.isclose(evidence, laplace.log_evidence(C, f, t, w), rtol=1e-8)
-        scores = model._scores_left_out(model._posterior, model.Y_fit_)[:, 0] + model._bias
+        scores = left_out_scores(model)[:, 0] + model._modes.bias
         assert np.allclose(scores, laplace.left_out(C, f, t, w), rtol=1e-6, atol=1e-6)
 
 
@@ -140,7 +142,7 @@ def test_iterations_store_no_matrix(monkeypatch):
     def refuse(system):
         raise AssertionError
 
-    monkeypatch.setattr(KernelSystem, "kernel_matrix", refuse)
+    monkeypatch.setattr(System, "kernel_matrix", refuse)
     model = IntersectionGPClassifier(
         **of_terms(amplitude=5.0, solver="cg", **GIVEN, random_state=0)
     )
@@ -169,11 +171,13 @@ def test_rows_held_out_are_fits_without_them(weighted):
         **of_terms(amplitude=5.0, solver="cg", random_state=0, **GIVEN)
     )
     model.fit(X, t, w if weighted else None)
-    scores, rows = model._scores_held_out(model._posterior, model.Y_fit_, t)
+    scores, rows = model._classes(vars(model)).held_out(
+        model._fit_of(model._posterior, model.Y_fit_), model._seed
+    )
     held = rows[:8]
     kept = np.setdiff1d(np.arange(80), held)
     *_, mean, _ = by_definition(X[kept], t[kept], w[kept], X[held], 5.0)
-    assert np.allclose(scores[:8, 0] + model._bias, mean, atol=1e-5)
+    assert np.allclose(scores[:8, 0] + model._modes.bias, mean, atol=1e-5)
     assert np.array_equal(np.sort(rows), np.arange(80))
 
 
@@ -285,9 +289,9 @@ def test_of_many_rows_some_choose_the_amplitude(monkeypatch, n_classes, most):
         seen.append(len(K))
         return 7.0
 
-    monkeypatch.setattr(_latent_classes, "best_amplitude", best)
+    monkeypatch.setattr(classes, "best_amplitude", best)
     for of_all, expected in ((60 * 2, 60), (30, most)):
-        monkeypatch.setattr(_latent_classes, "_CHOSEN_ON", of_all)
+        monkeypatch.setattr(classes, "_CHOSEN_ON", of_all)
         model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, t)
         assert model.amplitude_ == 7.0
         # The first row of each class may come on top.
@@ -301,7 +305,7 @@ def test_of_many_rows_some_choose_the_amplitude(monkeypatch, n_classes, most):
 def test_some_rows_are_an_even_part_of_each_class(most):
     labels = np.random.default_rng(0).permutation(np.repeat(np.arange(4), [50, 7, 1, 3]))
     Y = np.where(labels[:, None] == np.arange(4), 1.0, -1.0)
-    rows = _latent_classes._some_of_each_class(Y, most)
+    rows = classes.some_of_each_class(Y, most)
     np.testing.assert_array_equal(rows, np.unique(rows))
     stride = max(61 / most, 1.0)
     for k in range(4):
@@ -507,15 +511,9 @@ def test_an_amplitude_beside_which_rounding_counts_is_refused():
 
 def base_system(X, amplitude, **options):
     """Return the system that modes are found with, and its dense kernel matrix."""
-    system = KernelSystem(
-        X=X,
-        noise=1.0,
-        amplitude=amplitude,
-        n_threads=1,
-        preconditioner_name="auto",
-        max_iter=1000,
-        **options,
-    )
+    bound = MinimaBound(X=X, n_threads=1)
+    solver = Solver(options.pop("solver", "auto"))
+    system = System(bound=bound, noise=1.0, amplitude=amplitude, solver=solver, **options)
     return system, intersection_kernel(X, X)
 
 

@@ -16,13 +16,10 @@ from sklearn.preprocessing import StandardScaler
 
 from histrs import _calibration
 from histrs._solvers.cholesky import CholeskyFactor
-from histrs.gaussian_process import (
-    IntersectionGPClassifier,
-    _classification_learning,
-    _leave_one_out,
-)
-from histrs.gaussian_process._online import remove_rows
-from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process import IntersectionGPClassifier, _classifier
+from histrs.gaussian_process._learning import leave_one_out as _leave_one_out
+from histrs.gaussian_process._systems.rows import remove_rows
+from histrs.gaussian_process._systems.system import System
 from tests.helpers import PLAIN, assert_close, of_terms
 from tests.oracles import intersection
 from tests.oracles import leave_one_out as oracle
@@ -120,8 +117,9 @@ def test_means_of_rows_held_out_are_those_of_new_rows(rng, kernel, weighted):
     (system,) = model.fit(X, y, weights)._posterior.systems
     held = np.sort(rng.permutation(60)[:13])
     without, V = remove_rows(system, held, 2), rng.normal(size=(47, 2))
-    expected = without.cross_product(system.kernel.rows(X[held], 1), V)
-    assert_close(_leave_one_out.means_held_out(system, without, held, V), expected, 1e-12)
+    bound = system.bound
+    expected = without.bound.cross_product(bound.rows_of(X[held]), V)
+    assert_close(bound.means_held_out(without.bound, held, V), expected, 1e-12)
 
 
 def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
@@ -132,7 +130,7 @@ def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
     posterior = replace(model._posterior, tol=1e-9)
     Y = posterior.system.multiply(posterior.weights)
     A = intersection.intersection_kernel(X, X) + posterior.system.s * np.eye(300)
-    monkeypatch.setattr(KernelSystem, "factor_of", None)
+    monkeypatch.setattr(System, "factor_of", None)
     unfactorised = replace(posterior, systems=(replace(posterior.system),))
     means, rows = _leave_one_out.held_out(unfactorised, Y, y, seed=0)
     start = 0
@@ -148,13 +146,13 @@ def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
 def test_a_calibration_needs_no_factor_where_there_is_none(rng, monkeypatch, solver):
     X, y = rng.random((80, 3)), rng.integers(2, size=80)
     made = []
-    original = KernelSystem.factor_of
+    original = System.factor_of
 
     def counted(self, K):
         made.append(len(K))
         return original(self, K)
 
-    monkeypatch.setattr(KernelSystem, "factor_of", counted)
+    monkeypatch.setattr(System, "factor_of", counted)
     model = IntersectionGPClassifier(
         **of_terms(**PLAIN, solver=solver, likelihood="gaussian", random_state=0)
     ).fit(X, y)
@@ -170,7 +168,7 @@ def test_rows_count_by_their_weights_in_a_calibration(rng, monkeypatch, solver):
         seen.append((scores, labels, weights))
         return _calibration.fit_calibration(scores, labels, weights=weights, **options)
 
-    monkeypatch.setattr(_classification_learning, "fit_calibration", fit_calibration)
+    monkeypatch.setattr(_classifier, "fit_calibration", fit_calibration)
     X, weights = rng.random((60, 3)), rng.uniform(0.5, 2.0, 60)
     model = IntersectionGPClassifier(
         **of_terms(**PLAIN, solver=solver, likelihood="gaussian", random_state=0)

@@ -11,15 +11,11 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 
-from histrs.gaussian_process import (
-    Bins,
-    IntersectionGPClassifier,
-    IntersectionGPRegressor,
-    _cached_variance,
-)
+from histrs.gaussian_process import Bins, IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._classifier import _MAX_CUBES
+from histrs.gaussian_process._distributed.bound import _MAX_STORED_ROWS
 from histrs.gaussian_process._distributed.columns import DistributedColumns
-from histrs.gaussian_process._distributed.system import _MAX_STORED_ROWS
-from histrs.gaussian_process._latent_classes import _MAX_CUBES
+from histrs.gaussian_process._posterior import cached_variance as _cached_variance
 from histrs.gaussian_process.kernels import Intersection
 from tests.helpers import assert_close, of_terms, peak_of_memory, start_python
 from tests.oracles import intersection as oracle

@@ -11,26 +11,29 @@ from scipy import sparse
 from histrs import _histrs
 from histrs._distributed.rows import Part
 from histrs._solvers.low_rank import Landmarks
+from histrs.gaussian_process import Solver
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._bound.scores import TabulatedScore
+from histrs.gaussian_process._distributed import bound as bound_module
 from histrs.gaussian_process._distributed import columns as columns_module
 from histrs.gaussian_process._distributed import projection as projection_module
-from histrs.gaussian_process._distributed import system as system_module
-from histrs.gaussian_process._distributed.arrays import check_entries, weighted
+from histrs.gaussian_process._distributed.arrays import check_entries
 from histrs.gaussian_process._distributed.block import (
     BlockScore,
     ColumnBlock,
     spreads_of,
     weighted_rows,
 )
+from histrs.gaussian_process._distributed.bound import DistributedBound
 from histrs.gaussian_process._distributed.columns import (
     DistributedColumns,
     DistributedScore,
     edges_of,
 )
 from histrs.gaussian_process._distributed.projection import DistributedProjection, RowProjection
-from histrs.gaussian_process._distributed.system import DistributedSystem
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._score import TabulatedScore
-from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process._distributed.weights import weighted
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._systems.system import System
 from tests.helpers import assert_close
 from tests.oracles.intersection import intersection_kernel
 
@@ -395,21 +398,14 @@ def test_some_projected_rows_are_pickled_as_rows(rng, X):
 # ---- systems -------------------------------------------------------------------------------------
 
 
-def systems(X, chunks, scale, **options):
+def systems(X, chunks, scale, solver="cg", preconditioner="auto"):
     """Return the system of a dask array, and that of the same rows in memory."""
-    given = {
-        "noise": 0.4,
-        "amplitude": 2.0,
-        "kernel": GeneralizedKernel(intercept_variance=0.7),
-        "solver": "cg",
-        "max_iter": 1000,
-        "n_threads": 1,
-        "preconditioner_name": "auto",
-        "row_scale": scale,
-        **options,
-    }
+    given = {"kernel": GeneralizedKernel(intercept_variance=0.7), "n_threads": 1}
     array = dask_array.from_array(X, chunks=chunks)
-    return DistributedSystem(X=array, n_jobs=1, **given), KernelSystem(X=X, **given)
+    bounds = DistributedBound(X=array, n_jobs=1, **given), MinimaBound(X=X, **given)
+    solver = Solver(solver, preconditioner=preconditioner)
+    of_all = {"noise": 0.4, "amplitude": 2.0, "solver": solver, "row_scale": scale}
+    return tuple(System(bound=bound, **of_all) for bound in bounds)
 
 
 @each("chunks", [(9, 7), (30, 2)], ids=str)
@@ -431,10 +427,11 @@ def test_a_system_is_that_of_one_machine(rng, X, chunks, has_weights):
     lazy = dask_array.from_array(Z, chunks=(3, 4))
     cross = r[:, None] * (intersection_kernel(X, Z) + 0.7)
     for others in (Z, lazy):
-        assert_close(system.gram(others), intersection_kernel(Z) + 0.7, 1e-12)
-        assert_close(system.prior(others), Z.sum(axis=1) + 0.7, 1e-12)
-        assert_close(system.cross_product(others, V), whole.cross_product(Z, V), 1e-10)
-        assert_close(system.cross_kernel(others), cross, 1e-12)
+        bound = system.bound
+        assert_close(bound.gram(others), intersection_kernel(Z) + 0.7, 1e-12)
+        assert_close(bound.prior(others), Z.sum(axis=1) + 0.7, 1e-12)
+        assert_close(bound.cross_product(others, V), whole.bound.cross_product(Z, V), 1e-10)
+        assert_close(system.cross(others), cross, 1e-12)
     Y = rng.normal(size=(30, 2))
     A = intersection_kernel(X) + 0.7 + 0.2 * np.diag(r**-2.0)
     solution = system.solve_targets(Y, np.full(2, 1e-10), None)
@@ -446,7 +443,7 @@ def test_a_system_is_that_of_one_machine(rng, X, chunks, has_weights):
 def test_preconditioners_are_those_of_one_machine(rng, X, name, has_weights):
     X[:, 5] = rng.random(30)
     scale = weights_of(rng, has_weights, 30)
-    system, whole = systems(X, (9, 7), scale, preconditioner_name=name)
+    system, whole = systems(X, (9, 7), scale, preconditioner=name)
     V = rng.normal(size=(30, 2))
     found = system.preconditioner.solve(V)
     if name is None:
@@ -465,7 +462,7 @@ def test_preconditioners_are_those_of_one_machine(rng, X, name, has_weights):
 def test_the_matrix_of_many_rows_stays_away_unless_it_is_asked_for(
     rng, monkeypatch, X, solver, most, stored
 ):
-    monkeypatch.setattr(system_module, "_MAX_STORED_ROWS", most)
+    monkeypatch.setattr(bound_module, "_MAX_STORED_ROWS", most)
     system, _ = systems(X, (9, 7), None, solver=solver)
     assert system.uses_cholesky(1) == (solver == "cholesky" or (solver == "auto" and stored))
     if solver == "auto":

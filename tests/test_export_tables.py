@@ -10,12 +10,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 
-from histrs.gaussian_process import (
-    IntersectionGPClassifier,
-    IntersectionGPRegressor,
-    _tables,
-)
-from histrs.gaussian_process._tables import AdditiveTables
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._posterior import tables as _tables
+from histrs.gaussian_process._posterior.tables import AdditiveTables
 from histrs.gaussian_process.kernels import Intersection
 
 

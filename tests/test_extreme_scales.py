@@ -20,8 +20,8 @@ from histrs.gaussian_process import (
     MinMaxGPRegressor,
     SlicedGPRegressor,
 )
-from histrs.gaussian_process._krylov_space import new_directions
-from histrs.gaussian_process._spectrum import Measure
+from histrs.gaussian_process._learning.spectrum import Measure
+from histrs.gaussian_process._posterior.krylov_space import new_directions
 from histrs.gaussian_process.kernels import Constant, MinMax
 from histrs.kernel_approximation import (
     AdditiveChi2Map,

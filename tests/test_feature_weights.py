@@ -11,8 +11,8 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     LikelihoodSearch,
 )
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._weights import _CLEAR, _log_evidence
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning.weights import _CLEAR, _log_evidence
 from histrs.gaussian_process.kernels import Intersection
 from tests.helpers import of_terms
 from tests.oracles import hyperparameters as oracle
@@ -123,7 +123,7 @@ def test_gain_is_of_the_intercept_that_is_given(rng, intercept, shared):
     likelihood = model.fit(X, Y)._likelihood_of_fit(vars(model))
     weights, T = np.array([0.1, 2.0, 1.0]), (Y - Y.mean(axis=0)) / Y.std(axis=0)
     found = [
-        _log_evidence(model, likelihood, GeneralizedKernel(weights=w), shared=shared)
+        _log_evidence(likelihood, GeneralizedKernel(weights=w), intercept, shared=shared)
         for w in (None, weights)
     ]
     expected = [log_evidence(X * w, T, shared=shared, intercept=intercept) for w in (1.0, weights)]

@@ -30,13 +30,14 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     LikelihoodSearch,
     Solver,
-    _likelihood,
-    _optimizer,
 )
-from histrs.gaussian_process._hyperparameters import Hyperparameters
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._likelihood import Likelihood
-from histrs.gaussian_process._spectrum import ExactSpectrum, LanczosSpectrum
+from histrs.gaussian_process._bound import additive
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning import likelihood as _likelihood
+from histrs.gaussian_process._learning import search as _optimizer
+from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
+from histrs.gaussian_process._learning.likelihood import Likelihood
+from histrs.gaussian_process._learning.spectrum import ExactSpectrum, LanczosSpectrum
 from histrs.gaussian_process.kernels import Constant, Intersection
 from histrs.testing import histograms
 from tests.helpers import (
@@ -405,18 +406,17 @@ def likelihood_and_system(X, Y, **options):
 @pytest.mark.parametrize("container", ["C", "CSR array"])
 def test_few_rows_of_few_terms_have_an_exact_likelihood(rng, monkeypatch, container):
     X, Y = regression(rng, 30)
-    likelihood, system = likelihood_and_system(CONTAINERS[container](X), Y)
+    rows = CONTAINERS[container](X)
     n_terms = 30 * (X.size if container == "C" else np.count_nonzero(X))
     for n_rows, most_terms, exact in [
         (30, n_terms, True),
         (29, n_terms, False),
         (30, n_terms - 1, False),
     ]:
-        monkeypatch.setattr(_likelihood, "_MAX_EXACT_ROWS", n_rows)
-        monkeypatch.setattr(_likelihood, "_MAX_EXACT_TERMS", most_terms)
-        assert likelihood.is_exact(system) is exact
-        for solver in ("cholesky", "cg"):
-            assert likelihood.is_exact(replace(system, solver=solver)) is (solver == "cholesky")
+        monkeypatch.setattr(additive, "_MAX_EXACT_ROWS", n_rows)
+        monkeypatch.setattr(additive, "_MAX_EXACT_TERMS", most_terms)
+        for solver, expected in (("auto", exact), ("cholesky", True), ("cg", False)):
+            assert likelihood_and_system(rows, Y, solver=solver)[0].is_exact is expected
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,7 @@ def test_few_rows_have_all_eigenvalues(rng, monkeypatch, solver, most, kind):
 def test_the_quadratic_form_of_targets_is_off_by_less_than_its_solution(rng):
     X, Y = regression(rng)
     likelihood, system = likelihood_and_system(X, 1000.0 * Y, solver="cg", tol=0.1)
-    Y, A = likelihood.targets, system.kernel_matrix() + system.s * np.eye(60)
+    Y, A = likelihood.targets, system.bound.matrix() + system.s * np.eye(60)
     # From a start that is near enough already, and no one that iterations have made.
     likelihood._solutions[0] = np.linalg.solve(A, Y + 0.05 * rng.random(Y.shape))
     B, form, solved = likelihood._solve(system, slice(0, 2))
@@ -462,7 +462,8 @@ def test_iterations_that_do_not_end_have_not_solved_but_a_factor_has(rng):
     for solver, solved in (("cg", False), ("cholesky", True)):
         likelihood, system = likelihood_and_system(X, Y, solver=solver)
         likelihood._tol = 0.0
-        assert likelihood._solve(replace(system, max_iter=1), slice(0, 2))[2] is solved
+        system = replace(system, solver=Solver(solver, max_iter=1))
+        assert likelihood._solve(system, slice(0, 2))[2] is solved
 
 
 def test_outputs_share_the_error_of_the_log_determinant(rng):
@@ -487,11 +488,11 @@ def test_a_bound_of_the_log_determinant_bounds_the_likelihood_without_error(rng)
 def test_the_bound_takes_an_eigenvalue_for_each_output(rng):
     X, Y = rng.random((20, 3)), rng.normal(size=(20, 2))
     likelihood, system = likelihood_and_system(X, Y, log_det="bound")
-    values = np.linalg.eigvalsh(system.kernel_matrix() + system.s * np.eye(20))
+    values = np.linalg.eigvalsh(system.bound.matrix() + system.s * np.eye(20))
     for n_outputs in (1, 2):
         squares = np.sum(values[-n_outputs:] ** 2)
         expected = log_det_bound(20, values[-1], values.sum(), squares)
-        assert likelihood._bound(system, n_outputs) == pytest.approx(expected, rel=1e-6)
+        assert likelihood._log_det_bound(system, n_outputs) == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
@@ -756,10 +757,11 @@ def test_some_hyper_parameters_are_learned_while_the_others_stay(rng):
     model = IntersectionGPRegressor(random_state=0).fit(X, y)
     likelihood = model._likelihood_of_fit(vars(model))
     start = model._hyperparameters(vars(model)).with_values({"noise": np.array([0.5])})
-    values = model._learn_hyperparameters(start, likelihood, ["amplitude"])
+    learner = model._learner()
+    values = learner.best(start, likelihood, ["amplitude"])
     assert values.noise == start.noise
     assert values.amplitude != start.amplitude
-    np.testing.assert_allclose(model.theta_, np.log(values.amplitude))
+    assert set(learner.history) == {"log_marginal_likelihood", "amplitude"}
 
 
 def test_restarts_never_do_worse(rng):

@@ -388,7 +388,10 @@ def test_names_of_features():
         ({"interactions": [("a", "b")]}, "no feature 'a'; columns have no names"),
         ({"n_interactions": -1}, "pairs = -1"),
         ({"n_interactions": 1, "n_interaction_knots": 1}, "n_knots"),
-        ({"n_interactions": 1, "feature_transform": "power"}, "transform the features before"),
+        (
+            {"n_interactions": 1, "feature_transform": "power"},
+            "looks for pairs in what Intersection leaves of untransformed",
+        ),
         ({"n_interactions": 1, "log_det": "bound", "optimizer": "nelder-mead"}, "log_det"),
         ({"n_interactions": 1, "variance": "coarse"}, "variance='coarse'"),
         ({"n_interactions": 1, "solver": "coordinate-descent"}, "coordinate-descent"),
@@ -445,9 +448,8 @@ def test_any_rows_have_a_positive_kernel(n, d, n_knots, seed):
         Intersection() + Interactions(3, n_knots=n_knots), optimizer=None, random_state=0
     ).fit(X, rng.normal(size=n))
     X_star = np.vstack([X, rng.exponential(size=(5, d)) * 3])
-    covariance = model._state()["_posterior"].system.gram(
-        model._state()["_posterior"].system.kernel.rows(X_star, 1)
-    )
+    bound = model._state()["_posterior"].bound
+    covariance = bound.gram(bound.rows_of(X_star))
     assert np.linalg.eigvalsh(covariance).min() > -1e-10 * max(np.abs(covariance).max(), 1.0)
     mean, std = model.predict(X_star, return_std=True)
     assert np.all(np.isfinite(mean))

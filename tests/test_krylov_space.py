@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 
-from histrs.gaussian_process._krylov_space import (
+from histrs.gaussian_process._posterior.krylov_space import (
     _APART,
     N_PROBES,
     KrylovSpace,
     new_directions,
 )
-from histrs.gaussian_process._preconditioned import LEAST_NOISE
+from histrs.gaussian_process._systems.system import LEAST_NOISE
 from tests.oracles.conditioning import without_row
 
 each = pytest.mark.parametrize

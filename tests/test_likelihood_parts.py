@@ -11,10 +11,10 @@ from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     MinMaxGPRegressor,
-    _likelihood,
 )
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._weights import Scales
+from histrs.gaussian_process._bound import additive
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning.weights import Scales
 from histrs.gaussian_process.kernels import MinMax
 from tests.helpers import PLAIN, of_terms
 
@@ -35,22 +35,24 @@ def test_systems_of_one_kernel_share_what_is_of_its_rows(data, interactions):
     model, likelihood = fitted(*data, interactions=interactions, feature_weights="scale")
     kernel = model._posterior.system.kernel
     one, other = (likelihood.system(kernel, Scales(s, 1.0)) for s in (0.1, 0.3))
-    assert one.columns is other.columns
+    assert one.bound is other.bound
     assert (one.noise, other.noise) == (0.1, 0.3)
-    assert (one.pairs is None) == (interactions == 0)
-    if interactions != 0:
-        assert one.pairs.rows is other.pairs.rows
+    assert (one.bound.pairs is None) == (interactions == 0)
+    rows = one.bound.sorted_base, None if interactions == 0 else one.bound.pairs.rows
     changed = likelihood.system(replace(kernel, weights=2.0 * kernel.weights), Scales(0.1, 1.0))
-    assert changed.columns is not one.columns
+    assert changed.bound.columns is not one.bound.columns
+    pairs = changed.bound.pairs
+    assert (changed.bound.sorted_base, None if pairs is None else pairs.rows) == rows
 
 
 def test_systems_of_a_smooth_kernel_share_its_rows(data):
     model, likelihood = fitted(*data, smoothness="both")
     kernel = model._posterior.system.kernel
-    one, other = (likelihood.system(kernel, Scales(s, 1.0)) for s in (0.1, 0.3))
-    assert one.smooth.rows is other.smooth.rows
+    one = likelihood.system(kernel, Scales(0.1, 1.0))
+    other = likelihood.system(replace(kernel, slope_weight=0.7), Scales(0.3, 1.0))
+    assert one.bound.smooth.rows is other.bound.smooth.rows
     # The columns are not asked for.
-    assert likelihood.with_columns(one) is one
+    assert "columns" not in vars(other.bound)
 
 
 @pytest.mark.parametrize(("solver", "tolerance"), [("cholesky", 1e-8), ("cg", 0.1)])
@@ -74,20 +76,19 @@ def test_few_rows_and_terms_are_exact(rng, monkeypatch):
     assert stored < 30 * 20
     y = rng.normal(size=30)
     for rows, what in ((X, stored), (X.toarray(), 600)):
-        model, likelihood = fitted(rows, y, solver="auto")
-        system = model._posterior.system
-        assert likelihood.is_exact(system)
+        _, likelihood = fitted(rows, y, solver="auto")
+        assert likelihood.is_exact
         for limit, exact in ((30 * what, True), (30 * what - 1, False)):
-            monkeypatch.setattr(_likelihood, "_MAX_EXACT_TERMS", limit)
-            assert likelihood.is_exact(system) == exact
+            monkeypatch.setattr(additive, "_MAX_EXACT_TERMS", limit)
+            assert likelihood.is_exact == exact
         monkeypatch.undo()
         for limit, exact in ((30, True), (29, False)):
-            monkeypatch.setattr(_likelihood, "_MAX_EXACT_ROWS", limit)
-            assert likelihood.is_exact(system) == exact
+            monkeypatch.setattr(additive, "_MAX_EXACT_ROWS", limit)
+            assert likelihood.is_exact == exact
         monkeypatch.undo()
     for solver, exact in (("cholesky", True), ("cg", False)):
-        model, likelihood = fitted(X, y, solver=solver)
-        assert likelihood.is_exact(model._posterior.system) == exact
+        _, likelihood = fitted(X, y, solver=solver)
+        assert likelihood.is_exact == exact
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array, sparse.csr_matrix])

@@ -12,7 +12,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils import get_tags
 
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
-from histrs.gaussian_process._dense import system
+from histrs.gaussian_process._bound import all_pairs as system
 from histrs.gaussian_process.kernels import Constant, MinMax
 from tests.helpers import CONTAINERS, assert_close, of_terms
 from tests.oracles import intersection, minmax
@@ -211,12 +211,13 @@ def test_bad_entries_are_named_by_their_place(rng, monkeypatch):
     model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
     broken = X.copy()
     broken[17, 2] = -1.0
-    # Neither in the part of the rows that is looked at first, nor in that which has weight.
+    # Neither in the part of the rows that is looked at first, nor at its place among those that
+    # have weight.
     monkeypatch.setattr(system, "_ENTRIES", 20 * 3)
     weights = (np.arange(20) > 4).astype(float)
     for call in (
         lambda: clone(model).fit(broken, y, weights),
-        lambda: clone(model).fit(sparse.csr_array(broken), y, 1.0 - weights),
+        lambda: clone(model).fit(sparse.csr_array(broken), y),
         lambda: model.partial_fit(broken, y, weights),
         lambda: model.predict(broken),
         lambda: model.predict(sparse.csr_array(broken), return_std=True),

@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from histrs.gaussian_process import IntersectionGPRegressor, _cached_variance, _nearby_rows
-from histrs.gaussian_process._cached_variance import CachedVariance, _Plane
-from histrs.gaussian_process._krylov_space import _APART, KrylovSpace
-from histrs.gaussian_process._nearby_rows import NearbyRows, _cells, _factor, _nearest
+from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process._posterior import cached_variance as _cached_variance
+from histrs.gaussian_process._posterior import nearby_rows as _nearby_rows
+from histrs.gaussian_process._posterior.cached_variance import CachedVariance, _Plane
+from histrs.gaussian_process._posterior.krylov_space import _APART, KrylovSpace
+from histrs.gaussian_process._posterior.nearby_rows import NearbyRows, _cells, _factor, _nearest
 from tests.helpers import dense, of_terms
 from tests.oracles.conditioning import variance_in_subspace, without_row
 from tests.oracles.intersection import intersection_kernel

@@ -25,14 +25,19 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     MinMaxGPClassifier,
     Solver,
-    _classification_learning,
+    _classifier,
 )
-from histrs.gaussian_process._classification_learning import _kind, _of_one_type
-from histrs.gaussian_process._interactions.kernel import PairKernel
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._online import insert_rows, remove_rows
-from histrs.gaussian_process._regression_learning import _centred
-from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._bound.pairs import PairKernel
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._likelihoods.labels import (
+    _kind,
+    of_one_type,
+    weights_to_start_from,
+)
+from histrs.gaussian_process._likelihoods.units import centred
+from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
+from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import Intersection, MinMax, Radial
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, PLAIN, assert_close, awkward_histograms, dense, of_terms
@@ -372,23 +377,20 @@ SYSTEM_KERNELS = {
 each_kernel = pytest.mark.parametrize("kernel", SYSTEM_KERNELS)
 
 
-def system_of(X, kernel, row_scale=None, **options):
-    given = {"noise": NOISE, "amplitude": AMPLITUDE, "max_iter": 500, "solver": "cholesky"}
-    return KernelSystem(
-        X=X,
-        kernel=SYSTEM_KERNELS[kernel](X[:20]) if isinstance(kernel, str) else kernel,
-        row_scale=row_scale,
-        n_threads=1,
-        **{"preconditioner_name": "auto", **given, **options},
-    )
+def system_of(X, kernel, row_scale=None, noise=NOISE):
+    kernel = SYSTEM_KERNELS[kernel](X[:20]) if isinstance(kernel, str) else kernel
+    weights = None if row_scale is None else row_scale**2
+    bound = MinimaBound(X=X, kernel=kernel, weights=weights, n_threads=1)
+    given = {"amplitude": AMPLITUDE, "solver": Solver("cholesky", max_iter=500)}
+    return System(bound=bound, noise=noise, row_scale=row_scale, **given)
 
 
 def assert_same_systems(found, expected, rng):
     """What each says, whether it was carried over or is made anew."""
     V = rng.normal(size=(expected.X.shape[0], 3))
     np.testing.assert_array_equal(dense(found.X), dense(expected.X))
-    assert_close(dense(found.rows), dense(expected.rows), 1e-12)
-    assert_close(found.row_sums, expected.row_sums, 1e-12)
+    assert_close(dense(found.bound.rows), dense(expected.bound.rows), 1e-12)
+    assert_close(found.bound.row_sums, expected.bound.row_sums, 1e-12)
     assert_close(found.product(V), expected.product(V), 1e-11)
     assert_close(found.kernel_matrix(), expected.kernel_matrix(), 1e-11)
     assert_close(np.tril(found.factor.whole()), np.tril(expected.factor.whole()), 1e-9)
@@ -410,8 +412,9 @@ def test_a_changed_system_is_that_of_its_rows(kernel, container, scales, is_know
     )
     system = system_of(container(X[:50]), kernel, before)
     if is_known:
-        _ = system.rows, system.factor, system.preconditioner
-    grown = insert_rows(system, container(X[50:]), 3, added)
+        _ = system.bound.rows, system.factor, system.preconditioner
+    weights = None if added is None else added**2
+    grown = insert_rows(system, container(X[50:]), 3, added, weights=weights)
     of_all = system_of(container(X), system.kernel, None if scales == "none" else every)
     assert_same_systems(grown, of_all, rng)
     removed = np.array([0, 7, 31, 44])
@@ -432,14 +435,14 @@ def test_what_is_known_is_carried_over_and_no_more_is_made(kernel, weighted, rng
     scale = rng.uniform(0.5, 2.0, 60) if weighted else np.ones(60)
     scales = (scale[:50], scale[50:]) if weighted else (None, None)
     known = system_of(X[:50], kernel, scales[0])
-    _ = known.rows, known.factor, known.preconditioner
+    _ = known.bound.rows, known.factor, known.preconditioner
     unknown = system_of(X[:50], known.kernel, scales[0])
-    _ = unknown.columns
+    _ = unknown.bound.columns
     made = remember(
         monkeypatch,
-        (KernelSystem, "kernel_matrix"),
+        (System, "kernel_matrix"),
         (GeneralizedKernel, "columns"),
-        (KernelSystem, "_additive_preconditioner"),
+        (MinimaBound, "preconditioner"),
     )
     for system in (known, unknown):
         for changed in (
@@ -449,11 +452,11 @@ def test_what_is_known_is_carried_over_and_no_more_is_made(kernel, weighted, rng
             for name in ("factor", "preconditioner"):
                 assert (name in vars(changed)) == (system is known), name
             if kernel != "plain":
-                assert ("rows" in vars(changed)) == (system is known)
+                assert ("rows" in vars(changed.bound)) == (system is known)
             # Columns are merged or thinned out, those of the kernel beside those of the rows.
-            _ = changed.columns
+            _ = changed.bound.columns
             if kernel == "plain":
-                assert changed.transformed_columns is None
+                assert changed.bound.transformed is None
     assert made == (["columns"] * 4 if kernel == "plain" else [])
 
 
@@ -467,8 +470,9 @@ def test_all_of_smooth_functions_is_made_anew(change, rng):
         if change == "insert"
         else remove_rows(system, np.array([3, 8]), 1)
     )
-    assert not {"factor", "preconditioner", "rows", "smooth"} & set(vars(changed))
-    assert changed.transformed_columns is None
+    assert not {"factor", "preconditioner"} & set(vars(changed))
+    assert not {"rows", "smooth"} & set(vars(changed.bound))
+    assert changed.bound.transformed is None
     assert changed.n_changed == 0
 
 
@@ -604,7 +608,7 @@ def test_a_calibration_is_learned_when_somebody_asks(rng, monkeypatch):
         made.append(1)
         return fit_calibration(*arguments, **options)
 
-    monkeypatch.setattr(_classification_learning, "fit_calibration", calibrate)
+    monkeypatch.setattr(_classifier, "fit_calibration", calibrate)
     X, y = data(IntersectionGPClassifier, rng, 120)
     model = make(IntersectionGPClassifier).fit(X[:100], y[:100])
     assert len(made) == 1
@@ -641,24 +645,21 @@ def test_weights_of_new_classes_start_where_they_are_known(rng):
     names = ["ash", "birch", "oak", "yew"]
 
     def start(fitted, classes):
-        draft = pickle.loads(pickle.dumps(fitted))
-        before = fitted.classes_, fitted._class_weights()
-        draft.classes_ = np.array(classes)
-        return draft._weights_to_start_from(*before)
+        return weights_to_start_from(np.array(classes), fitted.classes_, fitted._standard_weights)
 
     three = make(IntersectionGPClassifier).fit(X, y)
     # Of three classes or more, those of a class without rows are what all targets add up to.
     four = make(IntersectionGPClassifier).partial_fit(X, y, classes=names)
-    assert_close(start(three, names), four._weights(), 1e-9)
-    assert_close(start(four, names[:3]), three._weights(), 1e-9)
+    assert_close(start(three, names), four._standard_weights, 1e-9)
+    assert_close(start(four, names[:3]), three._standard_weights, 1e-9)
     five = make(IntersectionGPClassifier).partial_fit(X, y, classes=[*names, "zelkova"])
-    assert_close(start(four, [*names, "zelkova"]), five._weights(), 1e-9)
+    assert_close(start(four, [*names, "zelkova"]), five._standard_weights, 1e-9)
     # Two classes have one output, of which the second's weights are that of both.
     two = make(IntersectionGPClassifier).fit(X, y == "oak")
-    w = two._weights()
+    w = two._standard_weights
     assert_close(start(two, [False, True]), w, 1e-12)
     np.testing.assert_allclose(start(two, [False, True, 2]), np.hstack([-w, w, 0.0 * w]))
-    np.testing.assert_allclose(start(three, ["ash", "oak"]), three._weights()[:, 2:])
+    np.testing.assert_allclose(start(three, ["ash", "oak"]), three._standard_weights[:, 2:])
 
 
 def test_new_classes_have_the_scales_of_the_last(rng):
@@ -692,12 +693,12 @@ def test_new_classes_have_the_scales_of_the_last(rng):
 def test_labels_are_of_one_kind(labels, kind):
     labels = np.asarray(labels)
     assert _kind(labels) == kind
-    assert _of_one_type(labels, labels).tolist() == 2 * labels.tolist()
+    assert of_one_type(labels, labels).tolist() == 2 * labels.tolist()
     for other in ([7], ["x"], np.array([None], dtype=object)):
         if _kind(np.asarray(other)) != kind:
             both = " and ".join(sorted([kind, _kind(np.asarray(other))]))
             with pytest.raises(ValueError, match=f"Labels are {both}: give"):
-                _of_one_type(labels, np.asarray(other))
+                of_one_type(labels, np.asarray(other))
 
 
 def test_declared_classes_add_up(rng):
@@ -736,10 +737,10 @@ def test_targets_are_in_units_of_their_spread(rng, weighted, scale):
 @pytest.mark.parametrize("scale", [2.0**-400, 1.0, 2.0**400])
 def test_spreads_down_to_rounding_are_none(scale):
     Y = scale * (1.0 + np.array([0.0, 1.0, 0.0, 1.0])[:, None] * [4e-15, 4e-14, 0.0])
-    means, centred = _centred(Y, None)
-    np.testing.assert_array_equal(centred[:, [0, 2]], 0.0)
+    means, less_means = centred(Y, None)
+    np.testing.assert_array_equal(less_means[:, [0, 2]], 0.0)
     np.testing.assert_array_equal(means[[0, 2]], scale)
-    np.testing.assert_allclose(centred[:, 1] / scale, [-2e-14, 2e-14, -2e-14, 2e-14], rtol=0.02)
+    np.testing.assert_allclose(less_means[:, 1] / scale, [-2e-14, 2e-14, -2e-14, 2e-14], rtol=0.02)
 
 
 def test_further_targets_that_overflow_in_the_unit_of_the_first_are_refused(rng):

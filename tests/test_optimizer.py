@@ -9,18 +9,18 @@ import pytest
 from scipy import optimize
 
 from histrs import _histrs
-from histrs.gaussian_process import _optimizer
-from histrs.gaussian_process._hyperparameters import (
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel, weighted_kernel
+from histrs.gaussian_process._learning import search as _optimizer
+from histrs.gaussian_process._learning.hyperparameters import (
     Hyperparameters,
     Scales,
     SearchSpace,
     check_bounds,
-    given_hyperparameters,
+    checked_scales,
 )
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._likelihood import BaseLikelihood
-from histrs.gaussian_process._optimizer import History, Search
-from histrs.gaussian_process._spectrum import Evaluation
+from histrs.gaussian_process._learning.likelihood import BaseLikelihood
+from histrs.gaussian_process._learning.search import History, Search
+from histrs.gaussian_process._learning.spectrum import Evaluation, ExactSpectrum
 
 BOUNDS = {"noise": (1e-3, 1e3), "amplitude": (1e-2, 1e2)}
 
@@ -221,7 +221,7 @@ class Dense(BaseLikelihood):
     def spectrum(self, kernel):
         K = self.matrix(kernel)
         system = SimpleNamespace(kernel_matrix=K.copy)
-        return self._spectrum_of(system, lambda: 0, exact=True)
+        return ExactSpectrum(system, self._Y)
 
     def evaluate(self, values, names=()):
         self.n_evaluations += 1
@@ -528,7 +528,10 @@ def given(**changed):
         "n_pairs": 2,
         "n_threads": 1,
     }
-    return given_hyperparameters(**{**parameters, **changed})
+    given = {**parameters, **changed}
+    scales = {name: given.pop(name) for name in ("noise", "amplitude")}
+    n_pairs = given.pop("n_pairs")
+    return Hyperparameters(*checked_scales(n_pairs, **scales), weighted_kernel(**given))
 
 
 def test_given_numbers_are_for_all_outputs_or_for_each():

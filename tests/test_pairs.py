@@ -11,28 +11,29 @@ from scipy.interpolate import RegularGridInterpolator
 from histrs import _histrs
 from histrs._solvers.preconditioners import Identity
 from histrs.gaussian_process import IntersectionGPRegressor
-from histrs.gaussian_process._hyperparameters import Hyperparameters, Scales
-from histrs.gaussian_process._interactions import choice, score, search
-from histrs.gaussian_process._interactions.calibration import scores_without_pairs_of
-from histrs.gaussian_process._interactions.halves import HalvesLikelihood, _SpectrumOfHalves, _sum
-from histrs.gaussian_process._interactions.kernel import (
+from histrs.gaussian_process._bound import scores
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._bound.pairs import (
     PairKernel,
     PairRows,
+    PairTerm,
     cell_among,
     centred_covariance,
     knots_of,
 )
-from histrs.gaussian_process._interactions.preconditioner import WithPairs
-from histrs.gaussian_process._interactions.score import ScoreWithPairs, score_of
-from histrs.gaussian_process._interactions.search import check_pairs, strongest_pairs
-from histrs.gaussian_process._interactions.tables import PairTable
-from histrs.gaussian_process._interactions.term import PairTerm
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._likelihood import Likelihood
-from histrs.gaussian_process._score import ExactScore
-from histrs.gaussian_process._spectrum import Evaluation
+from histrs.gaussian_process._bound.scores import ExactScore, ScoreWithPairs
+from histrs.gaussian_process._bound.with_pairs import WithPairs
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning import pair_search
+from histrs.gaussian_process._learning import pairs as choice
+from histrs.gaussian_process._learning.halves import HalvesLikelihood, _SpectrumOfHalves, _sum
+from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
+from histrs.gaussian_process._learning.likelihood import Likelihood
+from histrs.gaussian_process._learning.pair_scores import scores_without_pairs_of
+from histrs.gaussian_process._learning.pair_search import check_pairs, strongest_pairs
+from histrs.gaussian_process._learning.spectrum import Evaluation
+from histrs.gaussian_process._posterior.pair_tables import PairTable
 from histrs.gaussian_process._support import check_supported
-from histrs.gaussian_process._system import KernelSystem
 from tests.helpers import of_terms
 from tests.oracles import interactions as oracle
 from tests.oracles import smooth as smooth_oracle
@@ -198,7 +199,7 @@ def test_scores_are_sums_of_both_kernels(rng, monkeypatch):
     both = ScoreWithPairs(additive, PairTerm(kernel, 0.3, PairRows(kernel, X)), V, None)
     expected = (intersection_kernel(others, X) + 0.3 * sum(by_definition(others, X))) @ V
     np.testing.assert_allclose(both.evaluate(others, 1), expected)
-    monkeypatch.setattr(score, "_ROWS", 5)
+    monkeypatch.setattr(scores, "_ROWS", 5)
     np.testing.assert_allclose(both.evaluate(others, 1), expected)
     np.testing.assert_array_equal(both.error_bound(), additive.error_bound())
 
@@ -252,7 +253,7 @@ def test_pairs_are_in_the_order_of_what_they_explain(rng, n_outputs):
     gains = slow_gains(X, residuals, 7)
     # Of the feature that does not vary there are none.
     expected = sorted((pair for pair in gains if 3 not in pair), key=lambda pair: -gains[pair])
-    found = dict(search._gains(X, residuals, 7))
+    found = dict(pair_search._gains(X, residuals, 7))
     assert set(found) == set(expected)
     for pair in expected:
         assert found[pair] == pytest.approx(gains[pair])
@@ -275,7 +276,7 @@ def test_pairs_that_explain_alike_are_found_in_the_order_of_columns(rng):
 
 def test_of_many_features_those_that_vary_most_have_pairs(rng, monkeypatch):
     X, residuals = rng.random((50, 6)), rng.normal(size=(50, 1))
-    monkeypatch.setattr(search, "MOST_FEATURES", 3)
+    monkeypatch.setattr(pair_search, "MOST_FEATURES", 3)
     strength = np.array([0.1, 3.0, 0.2, 2.0, 0.3, 1.0])
     pairs = strongest_pairs(X, residuals, strength, 99, 7, no_rng)
     gains = slow_gains(X, residuals, 7)
@@ -288,11 +289,13 @@ def test_of_many_features_those_that_vary_most_have_pairs(rng, monkeypatch):
 
 def test_of_many_rows_some_tell_the_pairs(monkeypatch, rng):
     seen = []
-    monkeypatch.setattr(search, "_gains", lambda X, residuals, _: seen.append((X, residuals)) or ())
+    monkeypatch.setattr(
+        pair_search, "_gains", lambda X, residuals, _: seen.append((X, residuals)) or ()
+    )
     rows = np.arange(50.0)[:, None]
-    monkeypatch.setattr(search, "_MOST_ROWS", 50)
+    monkeypatch.setattr(pair_search, "_MOST_ROWS", 50)
     strongest_pairs(rows, rows, np.ones(1), 1, 7, no_rng)
-    monkeypatch.setattr(search, "_MOST_ROWS", 40)
+    monkeypatch.setattr(pair_search, "_MOST_ROWS", 40)
     strongest_pairs(rows, rows, np.ones(1), 1, 7, lambda: rng)
     for (X, residuals), n in zip(seen, (50, 40), strict=True):
         np.testing.assert_array_equal(X, residuals)
@@ -337,6 +340,15 @@ def model_of(X, y, sample_weight=None, **options):
 KERNEL = GeneralizedKernel(intercept_variance=0.5)
 
 
+def problem_of(model, X, Y):
+    return model._problem(X, Y, model.sample_weight_fit_)
+
+
+def likelihood_of_pairs(model, X, Y):
+    asked = model._terms().pairs
+    return choice.likelihood_of_pairs(problem_of(model, X, Y), asked, values_of())
+
+
 def values_of(kernel=KERNEL, noise=0.2, amplitude=0.7):
     return Hyperparameters(np.array([noise]), np.array([amplitude]), kernel)
 
@@ -354,11 +366,11 @@ def test_the_likelihood_of_some_rows_is_exact(rng, weighted):
     weight = rng.uniform(0.5, 2.0, 50) if weighted else None
     model = model_of(X, Y[:, 0], weight, solver="cg")
     rows = np.array([1, 5, 6, 30, 49])
-    likelihood = choice.exact_likelihood(model, X, Y, rows)
+    likelihood = choice._exact(problem_of(model, X, Y), rows, KERNEL)
     share = model.sample_weight_fit_[rows] if weighted else np.ones(5)
     expected = log_likelihood(0.7 * (intersection_kernel(X[rows]) + 0.5), Y[rows], 0.2 / share)
     assert likelihood.evaluate(values_of()).value == pytest.approx(expected)
-    assert likelihood.system(values_of().kernel, Scales(0.2, 0.7)).solver == "cholesky"
+    assert likelihood.system(values_of().kernel, Scales(0.2, 0.7)).solver.name == "cholesky"
     # The model keeps the weights of all rows.
     assert not weighted or len(model.sample_weight_fit_) == 50
 
@@ -369,7 +381,7 @@ def test_few_rows_choose_pairs_for_each_other(rng, monkeypatch):
 
     def made(n, **options):
         model = model_of(X[:n], Y[:n, 0], n_interaction_knots=4, **options)
-        return choice.likelihood_of_pairs(model, X[:n], Y[:n], values_of())
+        return likelihood_of_pairs(model, X[:n], Y[:n])
 
     for n, expected in ((31, 31), (32, None), (80, None), (81, 40)):
         likelihood = made(n, n_interactions=2)
@@ -384,8 +396,8 @@ def test_few_rows_choose_pairs_for_each_other(rng, monkeypatch):
 def test_halves_are_the_sum_of_likelihoods_with_the_pairs_of_the_other(rng):
     X, Y = rng.random((61, 4)), rng.normal(size=(61, 1))
     model = model_of(X, Y[:, 0], n_interactions=2, n_interaction_knots=4)
-    likelihood = choice.likelihood_of_pairs(model, X, Y, values_of())
-    rows = [part.base.n_rows for part, _ in likelihood._halves]
+    likelihood = likelihood_of_pairs(model, X, Y)
+    rows = [part.shape[0] for part, _ in likelihood._halves]
     assert sorted(rows) == [30, 31]
     order = np.random.default_rng(model._seed).permutation(61)
     halves = [np.sort(order[:30]), np.sort(order[30:])]
@@ -410,7 +422,7 @@ def test_halves_are_the_sum_of_likelihoods_with_the_pairs_of_the_other(rng):
 def test_halves_have_one_best_amplitude(rng):
     X, Y = rng.random((61, 4)), rng.normal(size=(61, 1))
     model = model_of(X, Y[:, 0], n_interactions=1, n_interaction_knots=4)
-    likelihood = choice.likelihood_of_pairs(model, X, Y, values_of())
+    likelihood = likelihood_of_pairs(model, X, Y)
     assert likelihood.has_gradient
     kernel = values_of().kernel
     spectrum = likelihood.spectrum(kernel)
@@ -465,7 +477,7 @@ def test_residuals_are_those_of_the_additive_fit(rng, weighted):
     weight = rng.uniform(0.5, 2.0, 50) if weighted else None
     model = model_of(X, Y[:, 0], weight)
     share = model.sample_weight_fit_ if weighted else np.ones(50)
-    likelihood = choice.exact_likelihood(model, X, Y, np.arange(50))
+    likelihood = choice._exact(problem_of(model, X, Y), np.arange(50), KERNEL)
     alpha, strength = choice._additive_fit(likelihood, values_of())
     A = intersection_kernel(X) + 0.5 + 0.2 / 0.7 * np.diag(1.0 / share)
     expected = np.linalg.solve(A, Y[:, 0])
@@ -486,7 +498,7 @@ def test_rows_are_scored_by_fits_that_have_chosen_pairs_without_them(rng, weight
     model = model_of(X, Y[:, 0], weight, n_interactions=1, n_interaction_knots=4)
     posterior = model._state()["_posterior"]
     system = posterior.system
-    found = scores_without_pairs_of(model, posterior, Y)
+    found = scores_without_pairs_of(problem_of(model, X, Y), model._terms().pairs, posterior)
     share = model.sample_weight_fit_ if weighted else np.ones(40)
     order = np.random.default_rng(model._seed).permutation(40)
     for fold in range(5):
@@ -515,7 +527,7 @@ def test_a_fit_without_pairs_scores_rows_that_others_have_pairs_for(rng):
     model = model_of(X, Y[:, 0], n_interactions=1)
     posterior = model._state()["_posterior"]
     assert len(model.interactions_) == 1
-    found = scores_without_pairs_of(model, posterior, Y)
+    found = scores_without_pairs_of(problem_of(model, X, Y), model._terms().pairs, posterior)
     kept = np.setdiff1d(np.arange(20), held)
     c = posterior.system.kernel.intercept_variance
     K = intersection_kernel(X, X[kept]) + c
@@ -559,8 +571,9 @@ def test_pairs_of_one_feature_are_refused(rng):
 def test_of_no_pairs_none_is_chosen(rng):
     X, Y = rng.random((30, 3)), rng.random((30, 1))
     model = model_of(X, Y[:, 0], n_interactions=0)
-    likelihood = choice.exact_likelihood(model, X, Y, np.arange(30))
-    assert choice.chosen_pairs(model, X, likelihood, values_of()).shape == (0, 2)
+    problem, asked = problem_of(model, X, Y), model._terms().pairs
+    likelihood = problem.likelihood(problem.bind(KERNEL))
+    assert choice.chosen_pairs(problem, asked, likelihood, values_of()).shape == (0, 2)
 
 
 def test_functions_of_no_pairs_are_none(rng):
@@ -585,25 +598,12 @@ SCORED = {
 }
 
 
-def system_of(X, kernel):
-    return KernelSystem(
-        X=X,
-        noise=1.0,
-        amplitude=1.0,
-        kernel=kernel,
-        solver="cholesky",
-        n_threads=1,
-        max_iter=9,
-        preconditioner_name="auto",
-    )
-
-
 @each("name", SCORED)
 @each("n_bins", [None, 2000])
 def test_scores_are_of_the_kernel_of_the_system(rng, name, n_bins):
     X, others, V = training_rows(), np.abs(other_rows()), rng.normal(size=(50, 2))
     kernel = SCORED[name]
-    system = system_of(X, kernel)
+    bound = MinimaBound(X=X, n_threads=1, kernel=kernel)
     if name == "smooth":
         K = smooth_oracle.kernel(others, X, X, 1.0, 0.0)
     else:
@@ -611,16 +611,18 @@ def test_scores_are_of_the_kernel_of_the_system(rng, name, n_bins):
         K = intersection_kernel(T, S) + kernel.intercept_variance
     if name == "with pairs":
         K += 0.3 * sum(by_definition(others, X))
-    score = score_of(system, V, n_bins, "linear")
+    score = bound.score(V, n_bins, "linear")
     found = score.evaluate(others if score.takes_features else kernel.rows(others, 1), 1)
-    bound = score.error_bound()
-    assert np.all(np.abs(found - K @ V) <= bound + 1e-2 * (n_bins is not None) + 1e-9)
-    assert np.any(bound > 0.0) == (n_bins is not None and name != "smooth")
+    error = score.error_bound()
+    assert np.all(np.abs(found - K @ V) <= error + 1e-2 * (n_bins is not None) + 1e-9)
+    assert np.any(error > 0.0) == (n_bins is not None and name != "smooth")
 
 
 @each("name", SCORED)
 def test_rows_are_read_as_bytes_where_nothing_is_done_with_them(rng, name):
     X = rng.integers(0, 40, (50, 5)).astype(float)
     kernel = SCORED[name]
-    score = score_of(system_of(X, kernel), rng.normal(size=(50, 2)), 64, "linear")
+    score = MinimaBound(X=X, n_threads=1, kernel=kernel).score(
+        rng.normal(size=(50, 2)), 64, "linear"
+    )
     assert score.takes_features == (name in ("plain", "with an intercept"))

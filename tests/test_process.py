@@ -10,9 +10,13 @@ from sklearn.exceptions import NotFittedError
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
-    _classification_learning,
     _classifier,
 )
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._bound.pairs import PairKernel
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._likelihoods import classes
+from histrs.gaussian_process._likelihoods.classes import FittedClasses
 from histrs.gaussian_process._process import GaussianProcess
 from histrs.gaussian_process.kernels import Interactions, Intersection
 from tests.helpers import of_terms
@@ -140,7 +144,7 @@ def test_weights_that_overflow_are_refused(weights, unit, amplitude, fails):
     else:
         process._keep_weights(*arguments)
         np.testing.assert_allclose(process.dual_coef_, weights * unit / amplitude)
-        np.testing.assert_array_equal(process._weights(), weights)
+        np.testing.assert_array_equal(process._standard_weights, weights)
 
 
 # ---- the posterior -----------------------------------------------------------------------------
@@ -214,17 +218,19 @@ def test_pairs_that_rows_chose_are_chosen_again_without_them(
 ):
     monkeypatch.setattr(_classifier, "MOST_ROWS", 10)
     monkeypatch.setattr(
-        _classifier, "scores_without_pairs_of", lambda model, posterior, Y: ("without pairs", Y)
+        *(_classifier, "scores_without_pairs_of"),
+        lambda problem, asked, posterior: ("without pairs", problem.Y),
     )
-    monkeypatch.setattr(
-        _classification_learning, "leave_one_out", lambda posterior, Y, *_: [("left out", Y)]
-    )
+    monkeypatch.setattr(classes, "leave_one_out", lambda posterior, Y, *_: [("left out", Y)])
     model = IntersectionGPClassifier(Intersection() + Interactions(20 if given is None else given))
     model.likelihood_ = "gaussian"
-    model._level = lambda Y: np.array([0.25])
-    posterior = SimpleNamespace(system=SimpleNamespace(pairs="some" if has_pairs else None))
-    Y = rng.normal(size=(n_rows, 1))
-    how, targets = model._scores_left_out(posterior, Y)
+    X, Y = rng.random((n_rows, 2)), rng.normal(size=(n_rows, 1))
+    pairs = PairKernel.of(X, [(0, 1)], 3) if has_pairs else None
+    bound = MinimaBound(X=X, n_threads=1, kernel=GeneralizedKernel(pairs=pairs))
+    posterior = SimpleNamespace(bound=bound, system=SimpleNamespace(kernel=bound.kernel))
+    level = np.array([0.25])
+    fit = FittedClasses(posterior, Y, level, None, None, None)
+    how, targets = model._scores_left_out(fit)
     chosen = has_pairs and given is None and n_rows <= 10
     assert how == ("without pairs" if chosen else "left out")
     np.testing.assert_array_equal(targets, Y - 0.25)

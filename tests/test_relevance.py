@@ -10,8 +10,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, _relevance
-from histrs.gaussian_process._relevance import (
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._learning import relevance as _relevance
+from histrs.gaussian_process._learning.relevance import (
     _best_number_of_steps,
     _groups,
     _log_losses,
@@ -321,7 +322,7 @@ def test_transformed_features_are_weighted():
 
 
 def test_many_rows_are_drawn_from(monkeypatch):
-    from histrs.gaussian_process import _relevance as module
+    from histrs.gaussian_process._learning import relevance as module
 
     X, y = few_of_many(300, 30)
     seen = []

@@ -32,7 +32,7 @@ from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     Solver,
-    _kernel_systems,
+    _process,
 )
 from histrs.metrics import intersection_kernel
 from tests.helpers import (
@@ -320,7 +320,7 @@ def test_a_failure_late_in_the_fit_changes_nothing(model_class, data, monkeypatc
     def fail(*_):
         raise MemoryError
 
-    monkeypatch.setattr(_kernel_systems, "Posterior", fail)
+    monkeypatch.setattr(_process, "Posterior", fail)
     with Unchanged(model), pytest.raises(MemoryError):
         model.fit(X[::-1], y[::-1])
 
@@ -624,7 +624,8 @@ import json, pickle, sys, time, traceback
 import numpy as np
 from histrs import _histrs
 from histrs._solvers import cholesky
-from histrs.gaussian_process import IntersectionGPRegressor, _system
+from histrs.gaussian_process import IntersectionGPRegressor
+from histrs.gaussian_process._systems import system as _system
 
 stage = sys.argv[1]
 rng = np.random.default_rng(0)

@@ -5,8 +5,8 @@ import pytest
 from scipy import sparse
 
 from histrs import _histrs
-from histrs.gaussian_process import _score
-from histrs.gaussian_process._score import ExactScore, ScoreWithIntercept, TabulatedScore
+from histrs.gaussian_process._bound import scores as _score
+from histrs.gaussian_process._bound.scores import ExactScore, ScoreWithIntercept, TabulatedScore
 from tests.oracles.intersection import intersection_kernel
 
 each = pytest.mark.parametrize

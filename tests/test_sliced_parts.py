@@ -18,14 +18,16 @@ from sklearn.utils import get_tags
 from histrs._calibration import fit_calibration, log_losses
 from histrs._frames import columns_of
 from histrs.gaussian_process import (
+    GPClassifier,
+    GPRegressor,
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     SlicedGPClassifier,
     SlicedGPRegressor,
     Solver,
 )
-from histrs.gaussian_process._base import BaseIntersectionGP
 from histrs.gaussian_process._kernels.projected import Projected
+from histrs.gaussian_process._process import GaussianProcess
 from histrs.gaussian_process._sliced import (
     base,
     classes,
@@ -67,7 +69,6 @@ from histrs.gaussian_process._sliced.rows import (
     drawn_rows,
 )
 from histrs.gaussian_process._sliced.table import Table
-from histrs.gaussian_process.general import GPClassifier, GPRegressor
 from tests.oracles import sliced as oracle
 
 each = pytest.mark.parametrize
@@ -1296,13 +1297,13 @@ def test_the_posteriors_of_an_unpickled_model_are_made_once(rng, monkeypatch, mo
         y[:3, 0] = np.nan
     model = clone(model).set_params(n_projections=8, n_metric_steps=0, random_state=0)
     model = pickle.loads(pickle.dumps(model.fit(X, y)))
-    made, make = [], BaseIntersectionGP._posterior_of
+    made, make = [], GaussianProcess._posterior_of
 
     def watched(inner, state):
         made.append(inner)
         return make(inner, state)
 
-    monkeypatch.setattr(BaseIntersectionGP, "_posterior_of", watched)
+    monkeypatch.setattr(GaussianProcess, "_posterior_of", watched)
     for _ in range(3):
         model.predict(X, return_std=True)
     assert len(made) == n_fits

@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +13,8 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import Kernel
 
 from histrs.gaussian_process import IntersectionGPRegressor, Solver
-from histrs.gaussian_process._hyperparameters import Hyperparameters
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._smooth.choice import kernels_to_try, some_rows
-from histrs.gaussian_process._smooth.term import SmoothRows, SmoothScore, SmoothTerm
+from histrs.gaussian_process._bound.splines import SmoothRows, SmoothScore, SmoothTerm
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._support import check_supported
 from histrs.gaussian_process.kernels import Splines
 from tests.helpers import of_terms
@@ -293,7 +290,6 @@ def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
     [
         {"n_bins": 64},
         {"n_interactions": 1},
-        {"interactions": [(0, 1)]},
         {"feature_weights": "ard"},
         {"feature_weights": "relevance"},
         {"variance": "fine"},
@@ -307,9 +303,7 @@ def test_what_smooth_functions_do_not_go_with_is_refused(data, options):
     model = IntersectionGPRegressor(**of_terms(smoothness="cubic", **options, random_state=0))
     with pytest.raises(
         ValueError,
-        match=next(iter(options))
-        .replace("n_interactions", "Splines")
-        .replace("interactions", "Splines"),
+        match=next(iter(options)).replace("n_interactions", "looks for pairs"),
     ):
         model.fit(X, y)
     assert not hasattr(model, "dual_coef_")
@@ -506,11 +500,13 @@ def test_rows_as_far_outside_as_there_are_numbers(rng, smoothness, container):
 
 @pytest.mark.parametrize("n", [39, 40, 41])
 def test_of_more_rows_than_that_some_are_drawn(n):
-    rows = some_rows(SimpleNamespace(_seed=3), n, 40)
+    X, y = np.random.default_rng(0).random((n, 2)), np.arange(n) % 7
+    problem = IntersectionGPRegressor(random_state=3).fit(X, y)._problem(X, y, None)
+    rows = problem.some_rows(40)
     assert len(rows) == len(np.unique(rows)) == min(n, 40)
     assert np.all(np.diff(rows) > 0)
     assert set(rows) <= set(range(n))
-    np.testing.assert_array_equal(rows, some_rows(SimpleNamespace(_seed=3), n, 40))
+    np.testing.assert_array_equal(rows, problem.some_rows(40))
 
 
 def test_what_goes_without_smooth_functions_goes_with_others():
@@ -538,21 +534,14 @@ def test_what_goes_with_smooth_functions_is_taken():
     ],
 )
 def test_a_search_begins_with_weights_within_their_bounds(free, weights):
-    bounds = {"slope_weight_bounds": (0.1, 100.0), "rough_weight_bounds": (0.1, 100.0)}
-    for name in {"slope_weight", "rough_weight"} - set(free):
-        bounds[f"{name}_bounds"] = "fixed"
-    model = IntersectionGPRegressor(**of_terms(smoothness="both", **bounds))
-    model.n_features_in_ = 3
-    kernel = GeneralizedKernel(smoothness="both", slope_weight=0.5, rough_weight=0.2)
-    space = model._search_space(Hyperparameters(np.array([0.1]), np.array([1.0]), kernel))
-    found = kernels_to_try(space)
+    bounds = dict.fromkeys(("slope_weight", "rough_weight"), "fixed")
+    bounds |= dict.fromkeys(free, (0.1, 100.0))
+    kernel = GeneralizedKernel(smoothness="both", slope_weight=0.5, rough_weight=0.2, bounds=bounds)
+    found = kernel.starts(kernel.free())
     assert [(k.slope_weight, k.rough_weight) for k in found] == weights
 
 
 def test_a_search_begins_once_with_each_weight():
-    model = IntersectionGPRegressor(Splines())
-    model.n_features_in_ = 3
     kernel = GeneralizedKernel(smoothness="cubic", slope_weight=1.0)
-    space = model._search_space(Hyperparameters(np.array([0.1]), np.array([1.0]), kernel))
-    slopes = [kernel.slope_weight for kernel in kernels_to_try(space)]
+    slopes = [other.slope_weight for other in kernel.starts({"slope_weight": (1e-6, 1e6)})]
     assert len(slopes) == len(set(slopes)) > 1

@@ -13,11 +13,13 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from histrs.gaussian_process import IntersectionGPClassifier, _softmax, _softmax_newton
-from histrs.gaussian_process._dense import system as dense_system
-from histrs.gaussian_process._softmax import SoftmaxPrior
-from histrs.gaussian_process._softmax_newton import NewtonSystem
-from tests.helpers import of_terms
+from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.gaussian_process._bound import all_pairs
+from histrs.gaussian_process._likelihoods import softmax as _softmax
+from histrs.gaussian_process._likelihoods import softmax_newton as _softmax_newton
+from histrs.gaussian_process._likelihoods.softmax import SoftmaxPrior
+from histrs.gaussian_process._likelihoods.softmax_newton import NewtonSystem
+from tests.helpers import left_out_scores, of_terms
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
@@ -64,7 +66,7 @@ def test_is_laplaces_approximation(amplitude, weighted):
     np.testing.assert_allclose(model.dual_coef_.sum(axis=1), 0.0, atol=1e-8 * amplitude)
     evidence = laplace.softmax_log_evidence(C, f, t, w)
     assert np.allclose(model.log_marginal_likelihood(return_std=True), (evidence, 0.0), rtol=1e-8)
-    scores = model._scores_left_out(model._posterior, model.Y_fit_) + model._bias
+    scores = left_out_scores(model) + model._modes.bias
     expected = laplace.softmax_left_out(C, f, t, w)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
 
@@ -174,8 +176,8 @@ def test_classes_of_more_rows_than_the_memory_holds_are_refused(monkeypatch):
     model = IntersectionGPClassifier(**of_terms(**GIVEN, random_state=0))
     # Two matrices for each of three classes, and two more.
     for n_matrices, fits in ((8, True), (7, False)):
-        monkeypatch.setattr(dense_system, "physical_memory", lambda n=n_matrices: 8 * 40**2 * n)
-        monkeypatch.setattr(dense_system, "_MEMORY_SHARE", 1.0)
+        monkeypatch.setattr(all_pairs, "physical_memory", lambda n=n_matrices: 8 * 40**2 * n)
+        monkeypatch.setattr(all_pairs, "_MEMORY_SHARE", 1.0)
         if fits:
             model.fit(X, t)
         else:

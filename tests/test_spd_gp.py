@@ -19,17 +19,16 @@ from histrs.gaussian_process import (
     LikelihoodSearch,
     SPDGPClassifier,
     SPDGPRegressor,
-    _kernel_gp,
-    general,
 )
-from histrs.gaussian_process._dense import system
-from histrs.gaussian_process._dense.left_out import centred_leave_one_out
+from histrs.gaussian_process._bound import all_pairs as system
+from histrs.gaussian_process._learning import any_kernel, learner
+from histrs.gaussian_process._learning.left_out import WithLevel, centred_leave_one_out
 from histrs.gaussian_process.kernels import Constant, Divergence, LogEuclidean, Tangent
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
 from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
-from tests.helpers import assert_close, of_terms
+from tests.helpers import assert_close, left_out_scores, of_terms
 from tests.oracles import spd as oracle
-from tests.test_dense_parts import by_centring, left_out_one_by_one
+from tests.test_all_pairs import by_centring, left_out_one_by_one
 
 pytestmark = pytest.mark.simd_paths
 
@@ -172,7 +171,7 @@ def test_classes_have_calibrated_probabilities(kernel):
 
 def level_of(model):
     """Return the variance of a level that is open, 0 where none is."""
-    return model.kernel_.k2.value_ if model._is_open else 0.0
+    return model.kernel_.k2.value_ if isinstance(model.kernel_, WithLevel) else 0.0
 
 
 def left_out_by_definition(K, s, Y):
@@ -201,12 +200,12 @@ def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
     model = SPDGPClassifier(Tangent(GAMMA, "fixed"), random_state=0).fit(X, y)
     K = np.exp(-GAMMA * cdist(V, V, "sqeuclidean"))
     targets = model.Y_fit_ - model.Y_fit_.mean(axis=0)
-    found = model._scores_left_out(model._posterior, model.Y_fit_)
+    found = left_out_scores(model)
     s = model.noise_ / model.amplitude_
     assert_close(found, left_out_by_definition(K, s, targets), 1e-7)
     # A level that is not open is left out with the row.
     model = SPDGPClassifier(**GIVEN, random_state=0).fit(X, y)
-    found = model._scores_left_out(model._posterior, model.Y_fit_)
+    found = left_out_scores(model)
     for i in (0, 17):
         rest = np.arange(30) != i
         A = K[np.ix_(rest, rest)] + NOISE / AMPLITUDE * np.eye(29)
@@ -224,7 +223,7 @@ def test_scores_of_weighted_rows_left_out(rng):
     C, _ = by_centring(np.exp(-GAMMA * cdist(V, V, "sqeuclidean")), w)
     targets = model.Y_fit_ - np.average(model.Y_fit_, axis=0, weights=w)
     expected = left_out_one_by_one(C, model.noise_ / model.amplitude_, targets, r)
-    assert_close(model._scores_left_out(model._posterior, model.Y_fit_), expected, 1e-7)
+    assert_close(left_out_scores(model), expected, 1e-7)
 
 
 @pytest.mark.parametrize(
@@ -299,7 +298,7 @@ def test_offsets_are_expected_at_the_shares_where_the_level_is_open(rng, options
     X, _ = classes(rng, 24)
     labels = (np.arange(24) % 6 == 0).astype(int)
     model = SPDGPClassifier(random_state=0, **options).fit(X, labels)
-    scores = model._scores_left_out(model._posterior, model.Y_fit_)
+    scores = left_out_scores(model)
     if not level_is_open:
         expected = fit_calibration(scores, labels)
         assert_close(model.calibration_.offset, expected.offset, 1e-6)
@@ -338,14 +337,14 @@ def test_one_class_says_nothing_of_noise(rng):
 
 def test_many_matrices_are_left_out_of_some_once(rng, monkeypatch):
     X, y = classes(rng, 40)
-    shapes, learn = [], general.learn_by_leaving_out
+    shapes, learn = [], learner.learn_by_leaving_out
 
     def watched(likelihood, *arguments):
         shapes.append(likelihood.shape)
         return learn(likelihood, *arguments)
 
-    monkeypatch.setattr(_kernel_gp, "_LEARNING_ROWS", 25)
-    monkeypatch.setattr(general, "learn_by_leaving_out", watched)
+    monkeypatch.setattr(any_kernel, "_LEARNING_ROWS", 25)
+    monkeypatch.setattr(learner, "learn_by_leaving_out", watched)
     model = SPDGPClassifier(random_state=0).fit(X, y)
     assert shapes == [(25, 3)]
     learned = [model.noise_, model.amplitude_, model.kernel_.k1.gamma_]

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from histrs.gaussian_process import _spectrum
-from histrs.gaussian_process._hyperparameters import Scales
-from histrs.gaussian_process._spectrum import (
+from histrs.gaussian_process._learning import spectrum as _spectrum
+from histrs.gaussian_process._learning.hyperparameters import Scales
+from histrs.gaussian_process._learning.spectrum import (
     ExactSpectrum,
     LanczosSpectrum,
     Measure,

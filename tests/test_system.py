@@ -8,23 +8,25 @@ from scipy import sparse
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Solution
-from histrs.gaussian_process import _system
-from histrs.gaussian_process._hyperparameters import Scales
-from histrs.gaussian_process._interactions.kernel import PairKernel
-from histrs.gaussian_process._kernel import GeneralizedKernel
-from histrs.gaussian_process._system import KernelSystem
+from histrs.gaussian_process import Solver
+from histrs.gaussian_process._bound import additive
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._bound.pairs import PairKernel
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning.hyperparameters import Scales
+from histrs.gaussian_process._systems import system as _system
+from histrs.gaussian_process._systems.system import System
 from tests.oracles.intersection import intersection_kernel
 
 each = pytest.mark.parametrize
 N, C, NOISE, AMPLITUDE = 70, 0.7, 0.4, 2.0
 
 
-def make(X, *, solver="cholesky", intercept=C, **options):
-    kernel = GeneralizedKernel(intercept_variance=intercept)
-    given = {"noise": NOISE, "amplitude": AMPLITUDE, "kernel": kernel, "max_iter": 5000}
-    return KernelSystem(
-        X=X, solver=solver, n_threads=1, preconditioner_name="auto", **{**given, **options}
-    )
+def make(X, *, solver="cholesky", intercept=C, kernel=None, base=None, max_iter=5000, **options):
+    kernel = GeneralizedKernel(intercept_variance=intercept) if kernel is None else kernel
+    bound = MinimaBound(X=X, n_threads=1, kernel=kernel, base=base)
+    given = {"noise": NOISE, "amplitude": AMPLITUDE, "solver": Solver(solver, max_iter=max_iter)}
+    return System(bound=bound, **{**given, **options})
 
 
 @pytest.fixture(name="X")
@@ -122,7 +124,7 @@ def test_many_outputs_are_solved_in_parts_of_one_size(rng, X, monkeypatch):
         n_iter = np.full(Y.shape[1], len(seen), dtype=np.intp)
         return Solution(2.0 * Y, residual, n_iter, stagnated=len(seen) == 2)
 
-    monkeypatch.setattr(KernelSystem, "_solve_together", solve)
+    monkeypatch.setattr(System, "_solve_together", solve)
     monkeypatch.setattr(_system, "_MIN_OUTPUTS", 1)
     monkeypatch.setattr(_system, "_WORK_BYTES", 4 * 64 * N)
     system = make(X, solver="cg", max_iter=77)
@@ -224,18 +226,16 @@ def test_other_scales_and_weights_of_rows_keep_sorted_columns(X, weights, weight
     feature_weights = np.arange(1.0, 6.0) if weighted_features else None
     kernel = GeneralizedKernel(weights=feature_weights)
     base = _histrs.SortedColumns(X, 1)
-    system = make(X, kernel=kernel, base_columns=base)
+    system = make(X, kernel=kernel, base=base)
     other = system.with_scales(Scales(3.0, 5.0))
     assert (other.noise, other.amplitude, other.s) == (3.0, 5.0, 0.6)
-    assert other.columns is system.columns
-    assert other.sorted_base() is base
+    assert other.bound is system.bound
+    assert other.bound.sorted_base is base
     scaled = system.with_row_scale(np.sqrt(weights))
-    assert scaled.columns is system.columns
+    assert scaled.bound is system.bound
     assert (scaled.noise, scaled.amplitude) == (NOISE, AMPLITUDE)
     np.testing.assert_array_equal(scaled.row_scale, np.sqrt(weights))
     assert scaled.with_row_scale(None).row_scale is None
-    unsorted = make(X, kernel=kernel)
-    assert unsorted.with_scales(Scales(3.0, 5.0)).columns is unsorted.columns
     w = 1.0 if feature_weights is None else feature_weights
     for one in (other, scaled.with_row_scale(None)):
         np.testing.assert_allclose(one.kernel_matrix(), intersection_kernel(w * X))
@@ -247,7 +247,7 @@ def test_iterating_first_keeps_what_is_known_and_makes_no_factor(rng, X):
     assert system.uses_cholesky(1)
     first = system.iterating_first()
     assert first.preconditioner is preconditioner
-    assert first.columns is system.columns
+    assert first.bound is system.bound
     assert not first.uses_cholesky(1)
     solution = first.solve(rng.normal(size=(N, 2)), np.full(2, 1e-8))
     assert np.all(solution.n_iter > 1)
@@ -259,9 +259,9 @@ def test_a_factor_is_made_where_it_is_asked_for_there_or_cheap(X, monkeypatch):
     for solver in ("cg", "coordinate-descent", "greedy-block"):
         assert not make(X, solver=solver).uses_cholesky(1)
     system = make(X, solver="auto")
-    monkeypatch.setattr(_system, "_MAX_CHOLESKY_ROWS", N)
+    monkeypatch.setattr(additive, "_MAX_CHOLESKY_ROWS", N)
     assert system.uses_cholesky(1)
-    monkeypatch.setattr(_system, "_MAX_CHOLESKY_ROWS", N - 1)
+    monkeypatch.setattr(additive, "_MAX_CHOLESKY_ROWS", N - 1)
     assert not system.uses_cholesky(1)
     _ = system.factor
     assert system.uses_cholesky(1)
@@ -272,12 +272,12 @@ def test_a_factor_has_to_be_worth_its_time(rng, X, monkeypatch, container):
     X = X * (rng.random(X.shape) < 0.5)
     stored = np.count_nonzero(X) if container is sparse.csr_array else X.size
     system = make(container(X), solver="auto")
-    factorisation, iteration = system._costs(3)
+    factorisation, iteration = system.bound.costs(3)
     # Terms of the matrix and flops of a factor; stored values, and flops of the preconditioner.
     assert factorisation == pytest.approx(0.15 * N * stored / 2 + 0.03 * N**3 / 3)
-    assert iteration == pytest.approx(3 * (0.5 * stored + 0.03 * 4 * _system.MAX_RANK * N))
-    monkeypatch.setattr(_system, "_SHORT", 0.0)
-    monkeypatch.setattr(_system, "_ITERATIONS", 1.01 * factorisation / (3 * iteration))
+    assert iteration == pytest.approx(3 * (0.5 * stored + 0.03 * 4 * additive.MAX_RANK * N))
+    monkeypatch.setattr(additive, "_SHORT", 0.0)
+    monkeypatch.setattr(additive, "_ITERATIONS", 1.01 * factorisation / (3 * iteration))
     assert system.uses_cholesky(3)
     assert not system.uses_cholesky(2)
 
@@ -291,7 +291,7 @@ def attempts(monkeypatch):
     tried = []
 
     def iterate(self, Y, tol, X0=None, callback=None, max_iter=None):
-        tried.append((self.preconditioner_name, max_iter, X0))
+        tried.append((self.solver.preconditioner, max_iter, X0))
         n_iter = np.full(Y.shape[1], 10 * len(tried), dtype=np.intp)
         return Solution(Y + len(tried), np.ones(Y.shape[1]), n_iter)
 
@@ -299,15 +299,15 @@ def attempts(monkeypatch):
         tried.append("factor")
         return Solution(7.0 * Y, np.zeros(Y.shape[1]), np.ones(Y.shape[1], dtype=np.intp))
 
-    monkeypatch.setattr(KernelSystem, "_solve_iteratively", iterate)
-    monkeypatch.setattr(KernelSystem, "_solve_by_factor", factorise)
+    monkeypatch.setattr(System, "_solve_iteratively", iterate)
+    monkeypatch.setattr(System, "_solve_by_factor", factorise)
     monkeypatch.setattr(_system, "_MIN_ITERATIONS", 1)
     monkeypatch.setattr(_system, "_MEMORY_SHARE", 0.5)
     return tried
 
 
 def iterating(X, **options):
-    return replace(make(X, solver="auto", iterates_first=True, **options), max_iter=5000)
+    return make(X, solver="auto", iterates_first=True, **options)
 
 
 def memory_for(monkeypatch, n_bytes):
@@ -316,11 +316,11 @@ def memory_for(monkeypatch, n_bytes):
 
 def test_iterations_get_as_much_time_as_the_factor_that_follows(monkeypatch, attempts, X):
     # Without a preconditioner's part, an iteration is much less than a factor.
-    monkeypatch.setattr(_system, "MAX_RANK", 0)
+    monkeypatch.setattr(additive, "MAX_RANK", 0)
     # Half of it is the matrix.
     memory_for(monkeypatch, 2 * 8 * N**2)
     system, Y = iterating(X), np.ones((N, 2))
-    factorisation, iteration = system._costs(2)
+    factorisation, iteration = system.bound.costs(2)
     enough = int(factorisation / iteration)
     assert enough > 1
     solution = system.solve(Y, np.full(2, 0.1))
@@ -330,7 +330,7 @@ def test_iterations_get_as_much_time_as_the_factor_that_follows(monkeypatch, att
     attempts.clear()
     monkeypatch.setattr(_system, "_MIN_ITERATIONS", enough + 5)
     system.solve(Y, np.full(2, 0.1))
-    replace(system, max_iter=3).solve(Y, np.full(2, 0.1))
+    replace(system, solver=Solver(max_iter=3)).solve(Y, np.full(2, 0.1))
     assert [attempt[1] for attempt in attempts if attempt != "factor"] == [enough + 5, 3]
     attempts.clear()
     # What is solved, if only just, needs nothing more.
@@ -341,7 +341,10 @@ def test_iterations_get_as_much_time_as_the_factor_that_follows(monkeypatch, att
 @each(("name", "other"), [("knots", "pivoted-cholesky"), ("pivoted-cholesky", "knots")])
 def test_without_memory_the_other_preconditioner_goes_on(monkeypatch, attempts, X, name, other):
     memory_for(monkeypatch, 2 * 8 * N**2 - 1)
-    system, Y = replace(iterating(X), preconditioner_name=name), np.ones((N, 2))
+    system, Y = (
+        replace(iterating(X), solver=Solver(max_iter=5000, preconditioner=name)),
+        np.ones((N, 2)),
+    )
     solution = system.solve(Y, np.full(2, 0.1))
     (first, n_first, _), (second, n_second, start) = attempts
     assert (first, n_first, second, n_second) == (name, 5000, other, None)
@@ -362,20 +365,20 @@ def test_smooth_functions_have_no_other_preconditioner(monkeypatch, attempts, X)
 @each("solver", ["auto", "cg"])
 def test_variances_are_solved_as_surely_as_means(monkeypatch, attempts, rng, X, solver):
     memory_for(monkeypatch, 2 * 8 * N**2)
-    system = replace(iterating(X), solver=solver)
+    system = replace(iterating(X), solver=Solver(solver))
     _, solved = system.latent_variance(rng.random((3, 5)), 0.1, 1)
     assert ("factor" in attempts) == solved.all() == (solver == "auto")
 
 
 def test_covariances_are_solved_by_iterations_or_by_a_factor(monkeypatch, X):
     calls = []
-    solve = KernelSystem.solve
+    solve = System.solve
 
     def count(self, *arguments):
-        calls.append(self.solver)
+        calls.append(self.solver.name)
         return solve(self, *arguments)
 
-    monkeypatch.setattr(KernelSystem, "solve", count)
+    monkeypatch.setattr(System, "solve", count)
     for solver, expected in (("cholesky", []), ("cg", ["cg"])):
         make(X, solver=solver).latent_covariance(X[:3])
         assert calls == expected
@@ -397,7 +400,7 @@ def test_of_smooth_functions_it_is_checked_what_they_are_made_of(X):
     system = make(X, kernel=kernel)
     system.check()
     # Minima are asked for nothing.
-    assert "columns" not in vars(system)
+    assert "columns" not in vars(system.bound)
     with pytest.raises(ValueError, match="entries of row 0 of X sum to"):
         make(np.diag([1e300, 1e150]), kernel=kernel).check()
 

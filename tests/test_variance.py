@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.datasets import load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process import _variance as variance_module
+from histrs.gaussian_process._posterior import variance as variance_module
 from histrs.gaussian_process.kernels import Intersection
 from histrs.testing import histograms
 from tests.helpers import (

@@ -14,9 +14,11 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     MinMaxGPRegressor,
     SlicedGPRegressor,
+    Solver,
 )
-from histrs.gaussian_process._system import KernelSystem
-from histrs.gaussian_process._variance_bounds import are_near, variance_bounds
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._posterior.variance_bounds import are_near, variance_bounds
+from histrs.gaussian_process._systems.system import System
 from tests.helpers import PLAIN, ExactGP, of_terms
 from tests.oracles.intersection import intersection_kernel
 
@@ -133,10 +135,8 @@ S = 0.05
 def dense_system(rng, n=40):
     """A system, rows, and what is left of their variance, without amplitude."""
     X, X_star = rng.gamma(0.7, size=(n, 3)), rng.gamma(0.7, size=(9, 3))
-    system = KernelSystem(
-        X=X, noise=S, amplitude=1.0, n_threads=1, solver="cg", preconditioner_name="auto",
-        max_iter=500,
-    )  # fmt: skip
+    bound = MinimaBound(X=X, n_threads=1)
+    system = System(bound=bound, noise=S, amplitude=1.0, solver=Solver("cg", max_iter=500))
     A = intersection_kernel(X) + S * np.eye(n)
     k = intersection_kernel(X, X_star)
     return system, X_star, A, X_star.sum(axis=1) - np.sum(k * np.linalg.solve(A, k), axis=0)
@@ -152,7 +152,7 @@ def solves_off_by(monkeypatch, A, rng, *factors):
         calls.append((tol.copy(), X0, solution.X))
         return solution
 
-    monkeypatch.setattr(KernelSystem, "solve", solve)
+    monkeypatch.setattr(System, "solve", solve)
     return calls
 
 

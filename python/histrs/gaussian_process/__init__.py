@@ -6,13 +6,16 @@ International Journal of Computer Vision, 2016. Equation numbers are of that pap
 """
 
 from histrs.gaussian_process import active_learning, kernels
-from histrs.gaussian_process._classifier import IntersectionGPClassifier
+from histrs.gaussian_process._classifier import GPClassifier
 from histrs.gaussian_process._options import Bins, Fine, LikelihoodSearch, Solver
-from histrs.gaussian_process._regressor import IntersectionGPRegressor
+from histrs.gaussian_process._regressor import GPRegressor
 from histrs.gaussian_process._sliced.classifier import SlicedGPClassifier
 from histrs.gaussian_process._sliced.regressor import SlicedGPRegressor
+from histrs.gaussian_process.additive import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+)
 from histrs.gaussian_process.covariance import SPDGPClassifier, SPDGPRegressor
-from histrs.gaussian_process.general import GPClassifier, GPRegressor
 from histrs.gaussian_process.minmax import MinMaxGPClassifier, MinMaxGPRegressor
 
 __all__ = [

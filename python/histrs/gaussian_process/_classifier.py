@@ -1,70 +1,111 @@
-"""Gaussian process classification by label regression."""
+"""Gaussian process classification with any kernel."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, get_args
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import ClassifierMixin
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import softmax
+from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
 
+from histrs._calibration import Readout, fit_calibration, logits_of_classes
+from histrs._dask import in_memory
 from histrs._docs import documented
-from histrs._row_weights import ClassWeight
+from histrs._labels import best_class, checked_labels, index_of_best
+from histrs._row_weights import (
+    ClassWeight,
+    check_weights,
+    refuse_balanced,
+    times_class_weights,
+    weighs_nothing,
+)
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._base import BaseIntersectionGP
-from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, INTERSECTION_GP
-from histrs.gaussian_process._hyperparameters import Bounds
-from histrs.gaussian_process._interactions.calibration import MOST_ROWS, scores_without_pairs_of
-from histrs.gaussian_process._latent_classes import LatentClasses, LikelihoodName
-from histrs.gaussian_process._options import Bins, Fine, OptimizerOption, Solver
-from histrs.gaussian_process._system import SolverName
-from histrs.gaussian_process._variance import VarianceName
+from histrs._solvers.preconditioners import Indices
+from histrs._validation import Matrix
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._docs import (
+    CLASSIFICATION_FIT,
+    CLASSIFICATION_GP,
+    GAUSSIAN_PROCESS,
+    KERNEL_GP,
+)
+from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
+from histrs.gaussian_process._learning.left_out import WithLevel, centred_leave_one_out_of
+from histrs.gaussian_process._learning.likelihood import BaseLikelihood
+from histrs.gaussian_process._learning.pair_scores import MOST_ROWS, scores_without_pairs_of
+from histrs.gaussian_process._likelihoods.classes import (
+    ChosenName,
+    CodedClasses,
+    FittedClasses,
+    LatentClasses,
+    Modes,
+    base_of,
+)
+from histrs.gaussian_process._likelihoods.labels import (
+    classes_of,
+    declared_with,
+    of_one_type,
+    one_an_output,
+    targets_of,
+    weights_to_start_from,
+)
+from histrs.gaussian_process._options import (
+    Bins,
+    Fine,
+    LikelihoodName,
+    LikelihoodSearch,
+    OptimizerName,
+    OptimizerOption,
+    Solver,
+    SolverName,
+    VarianceName,
+)
+from histrs.gaussian_process._posterior.posterior import Posterior
+from histrs.gaussian_process._precision import in_precision_of_rows
+from histrs.gaussian_process._process import GaussianProcess
+from histrs.gaussian_process._row_weights import rows_of
+from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._systems.rows import left_over, rows_to_forget
+from histrs.gaussian_process._systems.system import System
+
+# Rows up to which "auto" solves for modes of two classes: of more, probabilities hardly differ.
+_MAX_ROWS = 4096
+# Of several classes: fewer rows are predicted as well by regression, whose calibration has a
+# matrix, and cubes of more rows, times classes, take more than some seconds of a core.
+_MIN_ROWS = 400
+_MAX_CLASSES = 64
+_MAX_CUBES = 4e10
 
 
-@documented(CLASSIFICATION_GP, GAUSSIAN_PROCESS, INTERSECTION_GP)
-class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
-    r"""Exact Gaussian process classifier with the histogram intersection kernel.
+@documented(GAUSSIAN_PROCESS, CLASSIFICATION_GP, KERNEL_GP)
+class GPClassifier(ClassifierMixin, GaussianProcess):
+    r"""Gaussian process classifier of any kernel.
 
-    One-vs-all label regression (section 3.3 of [1]_): for every class a Gaussian process with
-    covariance
-
-    .. math:: \mathrm{amplitude} \sum_d w_d \min(g(x(d)), g(x'(d))) + \mathrm{noise}\,[x = x']
-
-    is fitted to targets +1 for the class and -1 for all others, and the class of largest
-    posterior mean is predicted. The solution is exact: all classes are solved together by
-    preconditioned block conjugate gradients on the sorted columns of the data, in memory linear in
-    the number of stored values. Hyper-parameters are those of largest marginal likelihood, summed
-    over the classes (section 6), unless `optimizer` is None.
+    For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
+    for the class and -1 for all others, exactly; less their means, where the kernel leaves a level
+    that rows share open. Scores are calibrated by what the model predicts of each training row
+    without it, in closed form where the matrix is factorised, and else by fits without a tenth of
+    the rows, as many as leave out 4,000 of them together.
 
     Parameters
     ----------
-    {kernel}
+    kernel : Kernel, str or None, default=None
+        What rows have in common: see `GPRegressor`.
     {noise}
     {noise_bounds}
-    {optimizer}
+    {optimizer_of_classes}
     {solver}
-    tol : float, default=1e-4
-        A class is solved when no entry of its residual is larger (section 5.1 of [1]_).
+    {tol}
     {variance}
     {n_bins}
     {random_state}
-    likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
-        What ties classes to latent functions. "gaussian" is the paper's: targets +1 and -1 plus
-        noise. "bernoulli" says that a row is of the class with probability
-        :math:`1 / (1 + e^{-f})`, each class against all others, and "softmax" with probability
-        :math:`e^{f_c} / \sum_k e^{f_k}`, which is what classes are: their log loss is lower, above
-        all where a class is rare or classes are many (see Notes). They take some ten solves in
-        place of one, and rows that come or go take as many; "softmax" factorises a matrix for each
-        class. "auto" is "bernoulli" for two classes of at most 4,096 rows, "softmax" for 3
-        to 64 of 400 rows or more whose cube times the number of classes is at most 4e10, unless
-        other parameters ask for the noise of the targets, and else "gaussian". Of two classes,
-        "softmax" is "bernoulli": the difference of two functions is a function like them.
-    calibration : {"leave-one-out"} or None, default="leave-one-out"
-        What scores and probabilities are made of. "leave-one-out" fits a temperature, a matrix
-        and offsets to what the model predicts of training rows without each: in closed form where
-        the system was factorised, else by fits without a tenth of the rows at a time. None leaves
-        the posterior as it is, whose probabilities are too certain.
+    {likelihood}
+    {calibration}
     {class_weight}
     {n_jobs}
     {verbose}
@@ -76,114 +117,51 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
     {Y_fit_}
     {sample_weight_fit_}
     {noise_}
-    {exponent_}
-    likelihood_ : {"gaussian", "bernoulli", "softmax"}
-        The likelihood of the fit.
     {calibration_}
-    {std_error_}
-    {feature_weights_}
-    {intercept_}
-    {intercept_variance_}
-    {interactions_}
-    {interaction_weight_}
-    {interaction_knots_}
-    {smoothness_}
-    {slope_weight_}
-    {feature_transform_}
+    {kernel_}
     {theta_}
-    {optimization_history_}
-    dual_coef_ : ndarray of shape (n_samples, n_outputs)
-        The weights alpha of eq. 2; one output for two classes, else one per class.
-    n_iter_ : ndarray of shape (n_outputs,)
-        Iterations until each output was solved; 1 when the matrix was factorised. Of the other
-        likelihoods, Newton's steps.
-    residual_ : ndarray of shape (n_outputs,)
-        Largest absolute entry of `Y - (amplitude K + noise W^-1) alpha`; of the other
-        likelihoods, of the gradient at the mode.
-    quantization_error_bound_ : ndarray of shape (n_outputs,)
-        With `n_bins`: a number that `|score - exact score|` never exceeds, for any histogram;
-        scores are what `decision_function` returns.
+    optimization_history_ : dict of ndarray
+        After a search: ``leave_one_out_log_loss`` or ``log_marginal_likelihood``, and every
+        hyper-parameter, of each evaluation.
+    {of_classification}
+    {n_iter_}
+    {std_error_}
     {n_features_in_}
     {feature_names_in_}
 
     See Also
     --------
-    IntersectionGPRegressor : The same for real targets.
-
-    Notes
-    -----
-    The paper's Theorem 1 bounds the error of the table by ``D eps |alpha|_1 / 2``. Its factor one
-    half needs rounding to keep the norm of the histogram, which it does not in general; the bound
-    here is measured on the tabulated functions themselves and holds always.
-
-    The tags ask for data that are not negative. Two checks of scikit-learn,
-    `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit others all the
-    same, and fail.
-
-    `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,
-    and what comes here are vectors with a number for each row; rows to predict may be dask arrays
-    too. `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth
-    functions, transforms, and the bounds of `variance` are refused, and so are rows that come and
-    go. The hyper-parameters are those of all rows, as ever, and equal rows count one by one.
-
-    The bound of eq. 19 needs a number at or above the largest eigenvalue. Arnoldi and Lanczos
-    values, which the paper takes, lie below it, so that their "bound" is none. Here that number is
-    the largest ratio of an entry of `A v` to that of a positive `v` near the eigenvector (Collatz
-    and Wielandt), which is one for certain as no entry of the kernel matrix is negative.
-
-    The paper calls gradients too costly. The derivative by the logarithm of a feature's weight is
-    a sum of quadratic forms in that feature's kernel matrix, and one pass over the sorted columns
-    gives those of all features, so that thousands of weights can be learned.
-
-    With the Bernoulli likelihood, each class has a latent function `f` with the same covariance and
-    a bias of variance 4. Weights and predictions are those of the mode of its posterior, found by
-    Newton's method, whose last step is a regression of :math:`f + (t - \pi) / (\pi (1 - \pi))` with
-    the noise variance :math:`1 / (\pi (1 - \pi))` (Laplace's approximation, [2]_). Standard
-    deviations, tables, explanations and rows left out are those of this regression, in the unit of
-    the logit. Weights of features are learned by the likelihood of regression; then the variance
-    of the logit, `amplitude_`, is the one of seven with which rows are predicted best, each by a
-    fit without it: 1,024 of them at most, over the root of the number of outputs. `noise_` is 1,
-    and does not count.
-
-    The softmax likelihood ties the functions of all classes (section 3.5 of [2]_): the curvature of
-    a row is :math:`\mathrm{diag}(\pi) - \pi \pi^T`. Newton's steps are solved by conjugate
-    gradients, preconditioned class by class. `amplitude_` is the one of seven with the largest
-    evidence, and rows are left out of the functions of all classes at once, to first order; with
-    these scores the calibration needs no matrix. Standard deviations are those of the function
-    of a class where the others are known.
-
-    Probabilities of a model that chose pairs of features come, up to 2,048 rows, from what fits to
-    four fifths of the rows, with pairs of their own, say of the others.
-
-    References
-    ----------
-    .. [1] E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
-       process inference with generalized histogram intersection kernels for visual recognition
-       tasks", International Journal of Computer Vision, 2016.
-    .. [2] C. E. Rasmussen and C. K. I. Williams, "Gaussian processes for machine learning", MIT
-       Press, 2006, section 3.4.
+    GPRegressor : The same for real targets.
+    SlicedGPClassifier : For tables, with a metric that is learned.
 
     Examples
     --------
-    >>> from sklearn.datasets import load_digits
-    >>> from sklearn.model_selection import train_test_split
-    >>> from histrs.gaussian_process import IntersectionGPClassifier
-    >>> X, y = load_digits(n_class=5, return_X_y=True)
-    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
-    >>> model = IntersectionGPClassifier().fit(X_train, y_train)
-    >>> model.score(X_test, y_test) > 0.93
+    >>> from sklearn.datasets import make_moons
+    >>> from histrs.gaussian_process import GPClassifier
+    >>> X, y = make_moons(200, noise=0.2, random_state=0)
+    >>> GPClassifier("radial").fit(X[:100], y[:100]).score(X[100:], y[100:]) > 0.9
     True
-    >>> model.likelihood_, bool(0.1 < model.amplitude_ < 10.0)
-    ('softmax', True)
     """
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
-        **BaseIntersectionGP._parameter_constraints,
+        **GaussianProcess._parameter_constraints,
+        "optimizer": [
+            StrOptions({"auto", "leave-one-out", *get_args(OptimizerName)}),
+            LikelihoodSearch,
+            None,
+        ],
         "likelihood": [StrOptions(set(get_args(LikelihoodName)))],
         "calibration": [StrOptions({"leave-one-out"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    _predicted = "decision"
+
+    _predicted: ClassVar[str] = "decision"
+
+    likelihood_: ChosenName
+    _modes: Modes
+    _declared_classes: NDArray[Any] | None
+    _calibration: Readout | None
+    """None for rows that came or went since; not there without a calibration."""
 
     def __init__(
         self,
@@ -220,9 +198,545 @@ class IntersectionGPClassifier(ClassifierMixin, LatentClasses):
         self.calibration = calibration
         self.class_weight = class_weight
 
-    def _scores_left_out(self, posterior: Any, Y: Array) -> Array:
-        asked = self._terms().pairs
-        found = asked is not None and asked.are_found and posterior.system.pairs is not None
-        if found and len(Y) <= MOST_ROWS:
-            return scores_without_pairs_of(self, posterior, Y - self._level(Y))
-        return super()._scores_left_out(posterior, Y)
+    # ---- a fit, and rows that come and go -------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @documented(CLASSIFICATION_FIT)
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the model; when it raises, the estimator is as it was.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        {sample_weight}
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
+            differ, a weight is negative or not finite, or fewer than two classes have one.
+        """
+        with replaced_whole(self) as draft:
+            draft._fit_classes(*draft._weighted(X, y, sample_weight, reset=True), None)
+        return self
+
+    def _fit_classes(
+        self,
+        X: Any,
+        labels: NDArray[Any],
+        weights: Array | None,
+        copies: Array | None,
+        declared: ArrayLike | None,
+    ) -> None:
+        """Fit checked rows, labels and weights."""
+        for name in ("_calibration", "_modes"):
+            self.__dict__.pop(name, None)
+        self._declared_classes = declared_with(None, declared, labels, [])
+        self.classes_ = self._classes_of(labels)
+        distinct = self._distinct(X, labels, weights, copies)
+        self._stays = distinct.stays
+        X, labels = distinct.rows(X, labels)
+        self._keep_first_weights(distinct.weights)
+        X = self._coordinates(X, distinct.weights, reset=True)
+        self._fit_targets(X, targets_of(labels, self.classes_), shared=True)
+        self._given = GivenRows.of(distinct.groups, weights)
+
+    def _weighted(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> tuple[Any, NDArray[Any], Array | None, Array | None]:
+        """Return the rows that have a weight, their labels and weights, without classes' too."""
+        y, sample_weight = in_memory(y), in_memory(sample_weight)
+        checked = self._rows_to_fit(X, y, reset=reset)
+        labels = checked_labels(checked[1])
+        given = check_weights(sample_weight, labels)
+        given = times_class_weights(given, self.class_weight, *given.rows(labels))
+        X, _ = self._rows_with_weight(given, (X, y), checked, reset=reset)
+        return X, *given.rows(labels), given.weights, given.copies
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @documented(CLASSIFICATION_FIT)
+    def partial_fit(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows, of known and of new classes; when it raises, the estimator is as it was.
+
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later
+        calls keep the hyper-parameters, and their posterior is that of a fit on all rows with
+        these, to the tolerance of the solver. They merge the sorted columns, carry the Cholesky
+        factor or the preconditioner over, and start from the weights that there are. The
+        calibration is learned anew when it is asked for next.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms: non-negative, finite. They come behind the rows of earlier calls.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        {classes}
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, as those of the fit were; 1 by default.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; if `X` has other columns than the data before; if labels are neither in
+            `classes` nor known, or of another type; with ``class_weight="balanced"``, which asks
+            for all rows at once.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from histrs.gaussian_process import IntersectionGPClassifier
+        >>> X, y = load_digits(return_X_y=True)
+        >>> model = IntersectionGPClassifier().fit(X[:200], y[:200])
+        >>> before = model.score(X[1000:], y[1000:])
+        >>> model.partial_fit(X[200:400], y[200:400]).score(X[1000:], y[1000:]) > before
+        True
+        """
+        if weighs_nothing(sample_weight, X):
+            return self
+        refuse_balanced(self.class_weight)
+        with replaced_whole(self) as draft:
+            first = not self.__sklearn_is_fitted__()
+            X, labels, weights, copies = draft._weighted(X, y, sample_weight, reset=first)
+            if first:
+                draft._fit_classes(X, labels, weights, copies, classes)
+                return self
+            known = draft._declared_classes, classes, labels, [draft.classes_]
+            draft._declared_classes = declared_with(*known)
+            draft._insert_given(X, labels, weights, copies)
+        return self
+
+    def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
+        before = self.classes_, self._standard_weights
+        labels = of_one_type(self._targets_given(), y)
+        self.classes_ = self._classes_of(labels)
+        Y = targets_of(labels, self.classes_)
+        start = weights_to_start_from(self.classes_, *before)
+        start = np.vstack([start, np.zeros((len(y), start.shape[1]))])
+        weights = self._keep_further_weights(weights, len(y))
+        systems = self._systems_with(X, Y.shape[1], weights)
+        self._solve_targets(one_an_output(systems, Y.shape[1]), Y, start)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove training rows; when it raises, the estimator is as it was.
+
+        The hyper-parameters stay, and the posterior is that of a fit on the other rows with these,
+        to the tolerance of the solver; the calibration is as with `partial_fit`. A class whose
+        last row goes is a class no more, unless `partial_fit` was given it in `classes`.
+
+        Parameters
+        ----------
+        indices : array-like of int
+            Which of the rows of positive weight that `fit` and `partial_fit` were given, counted
+            from 0, each once. Those behind them move up.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, none would be left, or none of a second
+            class.
+
+        Examples
+        --------
+        >>> from histrs.gaussian_process import IntersectionGPClassifier
+        >>> model = IntersectionGPClassifier(optimizer=None)
+        >>> model = model.fit([[1, 0], [0, 1], [9, 9]], ["left", "right", "a mistake"])
+        >>> model.forget([2]).classes_.tolist()
+        ['left', 'right']
+        """
+        check_is_fitted(self)
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, len(draft._given.learned))
+            if len(removed) > 0:
+                draft._remove_given(removed)
+        return self
+
+    def _remove(self, removed: Indices) -> None:
+        kept = left_over(len(self.Y_fit_), removed)
+        before = self.classes_, self._standard_weights[kept]
+        labels = self._targets_given()[kept]
+        self.classes_ = self._classes_of(labels)
+        Y = targets_of(labels, self.classes_)
+        weights = weights_to_start_from(self.classes_, *before)
+        self._keep_weights_of(kept)
+        systems = self._systems_without(removed, Y.shape[1])
+        self._solve_targets(one_an_output(systems, Y.shape[1]), Y, weights)
+
+    def _targets_given(self) -> NDArray[Any]:
+        return best_class(self.Y_fit_, self.classes_)
+
+    def _units(self) -> Array:
+        n_classes = len(self.classes_)
+        return np.ones(1 if n_classes == 2 else n_classes)
+
+    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
+        if self.calibration is None:
+            self.__dict__.pop("_calibration", None)
+        elif "_calibration" in self.__dict__:
+            # Rows have come or gone. Many may before anybody asks.
+            self._calibration = None
+        else:
+            self._calibration = self._calibrated(posterior, Y)
+        return self._readouts(self.__dict__)
+
+    def _calibrated(self, posterior: Posterior, Y: Array) -> Readout:
+        """Return what makes logits of the posterior mean, by rows that are left out."""
+        labels, weights = index_of_best(Y), self.sample_weight_fit_
+        classes, fit = self._classes(self.__dict__), self._fit_of(posterior, Y)
+        if posterior.is_factorised:
+            scores = self._scores_left_out(fit)
+        else:
+            scores, rows = classes.held_out(fit, self._seed)
+            labels, weights = labels[rows], rows_of(weights, rows)
+        # Where the level is open, scores are centred already.
+        is_open = isinstance(posterior.system.kernel, WithLevel)
+        known = {"offset_std": 0.3, "centred": True} if is_open else classes.calibration
+        return fit_calibration(scores, labels, **known, weights=weights)
+
+    def _fit_of(self, posterior: Posterior, Y: Array) -> FittedClasses:
+        """Return what rows that are left out are predicted from."""
+        modes = self.__dict__.get("_modes")
+        weights, stays = self.sample_weight_fit_, self._stays
+        return FittedClasses(posterior, Y, self._level(Y), weights, stays, modes)
+
+    def _scores_left_out(self, fit: FittedClasses) -> Array:
+        """Return posterior means of targets, less their level, of each row by a fit without it."""
+        posterior, Y = fit.posterior, fit.Y - fit.level
+        terms, bound = self._terms(), posterior.bound
+        if isinstance(posterior.system.kernel, WithLevel):
+            # What opens the level learns one noise and one amplitude for all classes.
+            return centred_leave_one_out_of(posterior.system, Y)
+        asked = None if terms is None else terms.pairs
+        has_pairs = isinstance(bound, MinimaBound) and bound.pairs is not None
+        if asked is not None and asked.are_found and has_pairs and len(Y) <= MOST_ROWS:
+            problem = self._problem(bound.X, Y, fit.weights)
+            return scores_without_pairs_of(problem, asked, posterior)
+        return self._classes(self.__dict__).left_out(fit)
+
+    def _answering(self) -> dict[str, Any]:
+        state = self._state()
+        posterior = state["_posterior"]
+        # Copies share the posterior, and find there what one of them has learned.
+        if "decision" not in posterior.readouts:
+            found = self._calibrated(posterior, state["Y_fit_"])
+            state["_calibration"] = posterior.readouts["decision"] = found
+        return state
+
+    @property
+    def calibration_(self) -> Readout:
+        """What turns posterior means into logits: ``(matrix, offset)``."""
+        state = self._answering()
+        if "_calibration" not in state:
+            raise AttributeError('calibration_ is there after a fit with "leave-one-out".')
+        found: Readout = state["_posterior"].readouts["decision"]
+        return found
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        mean = Readout(np.eye(len(self._units())), self._level(state["Y_fit_"]))
+        known = state.get("_calibration", mean)
+        return {"mean": mean} if known is None else {"mean": mean, "decision": known}
+
+    def _classes_of(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Return the classes of all rows and those declared."""
+        return classes_of(type(self).__name__, self._declared_classes, labels)
+
+    # ---- what classes are ----------------------------------------------------------------------
+
+    def _classes(self, state: dict[str, Any]) -> CodedClasses | LatentClasses:
+        """Return what ties the classes of a fit to latent functions."""
+        name = state["likelihood_"]
+        return CodedClasses() if name == "gaussian" else LatentClasses(name, self.tol)
+
+    @property
+    def _latent(self) -> LatentClasses | None:
+        """What gives classes a probability; None for targets with noise."""
+        classes = self._classes(self.__dict__)
+        return classes if isinstance(classes, LatentClasses) else None
+
+    def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
+        self.likelihood_ = self._likelihood_for(Y)
+        super()._fit_targets(X, Y, shared=shared)
+
+    def _likelihood_for(self, Y: Array) -> ChosenName:
+        """Return the likelihood that is asked for, or suits."""
+        foreign, n_outputs = self._what_asks_for_gaussian(), Y.shape[1]
+        # The difference of two functions is the function of two classes.
+        of_classes: ChosenName = "bernoulli" if n_outputs == 1 else "softmax"
+        if self.likelihood in ("bernoulli", "softmax"):
+            if foreign:
+                raise ValueError(
+                    f"likelihood={self.likelihood!r} cannot be combined with {foreign}: choose "
+                    "likelihood='gaussian', or leave that out."
+                )
+            return "bernoulli" if self.likelihood == "bernoulli" else of_classes
+        n = len(Y)
+        of_many = n >= _MIN_ROWS and n_outputs <= _MAX_CLASSES and n**3 * n_outputs <= _MAX_CUBES
+        few = n <= _MAX_ROWS if n_outputs == 1 else of_many
+        suits = (
+            self.likelihood == "auto"
+            and self._terms() is not None
+            and not foreign
+            and few
+            and self.calibration is not None
+            and not self._keeps_hyperparameters()
+            and "fixed" not in (self.noise_bounds, self._asked()[0].value_bounds)
+            and Solver.of(self.solver).name in ("auto", "cholesky")
+        )
+        return of_classes if suits else "gaussian"
+
+    def _what_asks_for_gaussian(self) -> str:
+        """Name the parameter that only regression of targets knows."""
+        terms, search = self._terms(), LikelihoodSearch.of(self.optimizer)
+        if terms is not None and terms.intercept_variance != "auto":
+            return f"intercept_variance={terms.intercept_variance!r}"
+        if terms is not None and terms.has_pairs:
+            return "Interactions"
+        if search.shared is False:
+            return "a LikelihoodSearch of shared=False"
+        if Solver.of(self.solver).name == "coordinate-descent":
+            return "solver='coordinate-descent'"
+        return ""
+
+    def _leaves_out(self) -> bool:
+        suits = self._asked()[1].classes_by == "leave-one-out"
+        if self.optimizer == "leave-one-out" and not suits:
+            raise ValueError(
+                'optimizer="leave-one-out" is for kernels of coordinates of covariances, Tangent '
+                'and LogEuclidean: choose one of these, or optimizer="l-bfgs-b".'
+            )
+        return suits and self._latent is None and self.optimizer in ("auto", "leave-one-out")
+
+    def _has_intercept(self) -> bool:
+        # The other likelihoods have a bias of their own.
+        return self._latent is None
+
+    def _level(self, Y: Array) -> Array:
+        """Return what the targets of the posterior are less, a number for each output."""
+        return self._level_of_regression(Y) if self._latent is None else self._modes.bias
+
+    def _level_of_regression(self, Y: Array) -> Array:
+        if self.kernel_.leaves_level:
+            return self._means(Y)
+        return super()._level_of_regression(Y)
+
+    def _systems_to_solve(self, systems: list[System], Y: Array) -> list[System]:
+        latent, amplitude = self._latent, systems[0].amplitude
+        if latent is None:
+            return systems
+        asked = check_bounds("amplitude", self._asked()[0].value_bounds)
+        if not self._keeps_hyperparameters() and not isinstance(asked, str):
+            problem = self._problem(systems[0].X, Y, self.sample_weight_fit_)
+            amplitude = latent.chosen_amplitude(problem, systems[0].kernel, asked)
+        return [base_of(systems[0], amplitude)]
+
+    def _solve_targets(self, systems: Sequence[System], Y: Array, weights: Array | None) -> None:
+        latent = self._latent
+        if latent is None:
+            super()._solve_targets(systems, Y, weights)
+            return
+        base = systems[0]
+        base.check()
+        modes = latent.modes(base, Y, self.sample_weight_fit_, weights)
+        self._modes = Modes.of(modes)
+        found = np.column_stack([mode.weights for mode in modes])
+        self._keep(tuple(mode.system for mode in modes), Y, found, of_bias=self._modes.of_bias)
+        # Systems differ in the curvatures alone.
+        self.noise_, self.amplitude_ = base.noise, base.amplitude
+        space = self._learner().space(self._hyperparameters(self.__dict__))
+        self.theta_ = space.pack(space.start)
+        self.residual_ = np.array([mode.residual for mode in modes])
+        self.n_iter_ = np.array([mode.n_steps for mode in modes], dtype=np.intp)
+        if not np.all(self.residual_ <= self.tol):
+            worst = int(np.argmax(self.residual_))
+            self._learner().warn(
+                f"Newton's method stopped after {self.n_iter_[worst]} steps with a gradient of "
+                f"{self.residual_[worst]:.2e} in output {worst}, above the tolerance {self.tol}. "
+                "Raise tol, or lower the bounds of the constant that multiplies the kernel."
+            )
+
+    def _systems_to_change(self) -> Sequence[System]:
+        systems = super()._systems_to_change()
+        return systems if self._latent is None else [base_of(systems[0], systems[0].amplitude)]
+
+    def _scales_systems(self) -> bool:
+        return self._latent is None
+
+    def _posterior_of(self, state: dict[str, Any]) -> Posterior:
+        if state["likelihood_"] == "gaussian":
+            return super()._posterior_of(state)
+        modes: Modes = state["_modes"]
+        base = self._systems_of(state)[0].with_row_scale(None)
+        weights = state["_standard_weights"]
+        return Posterior(
+            modes.systems(base), weights, self._readouts(state), self.tol, modes.of_bias
+        )
+
+    def _likelihood_of_fit(self, state: dict[str, Any]) -> BaseLikelihood:
+        latent = self._latent
+        if latent is None:
+            return super()._likelihood_of_fit(state)
+        base = state["_posterior"].system.with_row_scale(None)
+        on_rows = base.bound.as_matrix().with_kernel
+        return latent.evidence(base, state["Y_fit_"], state["sample_weight_fit_"], on_rows)
+
+    # ---- answers -----------------------------------------------------------------------------
+
+    @in_precision_of_rows
+    def decision_function(self, X: ArrayLike | Matrix) -> Array:
+        """Return the scores by which classes are predicted.
+
+        With `calibration` they are the logits of the probabilities, else the posterior mean of the
+        targets (eq. 2), which `latent_mean_and_variance` returns in either case.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes, positive for ``classes_[1]``.
+        """
+        X, state = self._check_rows_of_means(X), self._answering()
+        return _one_or_each(self._read(state, "decision", X))
+
+    @overload
+    def predict(
+        self, X: ArrayLike | Matrix, return_std: Literal[False] = False
+    ) -> NDArray[Any]: ...
+    @overload
+    def predict(
+        self, X: ArrayLike | Matrix, return_std: Literal[True]
+    ) -> tuple[NDArray[Any], Array]: ...
+    @in_precision_of_rows
+    def predict(
+        self, X: ArrayLike | Matrix, return_std: bool = False
+    ) -> NDArray[Any] | tuple[NDArray[Any], Array]:
+        """Predict class labels, and on request how uncertain the model's outputs are.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+        return_std : bool, default=False
+            Whether to return the predictive standard deviation too, computed as the parameter
+            `variance` says.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            The most probable classes.
+        std : ndarray of shape (n_samples,), or (n_samples, n_outputs)
+            Only with `return_std`: square root of eq. 3, noise included; one for all outputs unless
+            each has its own hyper-parameters.
+        """
+        check = self._check_test if return_std else self._check_rows_of_means
+        X, state = check(X), self._answering()
+        labels = best_class(self._read(state, "decision", X), state["classes_"])
+        if not return_std:
+            return labels
+        return labels, self._spread(state, np.sqrt(self._predictive_variance(state, X)))
+
+    @in_precision_of_rows
+    def predict_proba(self, X: ArrayLike | Matrix) -> Array:
+        r"""Return class probabilities.
+
+        With ``calibration="leave-one-out"`` they are
+        :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`, with a
+        temperature, matrix and offsets that make the labels of training rows likely, each
+        predicted by a fit without it. They take no longer than the means.
+
+        With ``calibration=None`` they are what the model says without further fitting: the targets
+        of a row are its latent functions plus Gaussian noise. Of all target vectors only those with
+        a single +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
+
+        .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
+                  \propto \exp(2 \mu_c / \sigma_c^2),
+
+        where `t_c` is +1 at `c` and -1 elsewhere. On classes that are easily told apart, these are
+        too certain.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns are in the order of `classes_`.
+        """
+        check = self._check_test if self.calibration is None else self._check_rows_of_means
+        X, state = check(X), self._answering()
+        logits = self._read(state, "decision", X)
+        if self.calibration is None:
+            latent = self._latent_variance(state, X)
+            return self._classes(state).probabilities(state["_posterior"], logits, latent)
+        probabilities: Array = softmax(logits_of_classes(logits), axis=1)
+        return probabilities
+
+    @in_precision_of_rows
+    def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
+        """Return mean and variance of the latent functions, without the noise.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Eq. 2.
+        variance : ndarray of shape (n_samples,), or (n_samples, n_outputs)
+            Eq. 3 without the noise variance; one for all outputs unless each has its own
+            hyper-parameters.
+        """
+        X, state = self._check_test(X), self._state()
+        mean = _one_or_each(self._read(state, "mean", X))
+        return mean, _one_or_each(self._latent_variance(state, X))
+
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        return _one_or_each(std)
+
+    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
+        latent = self._latent_variance(state, X)
+        variance: Array = self._classes(state).predictive_variance(state["_posterior"], latent)
+        return variance
+
+    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
+        mean = self._read(state, "mean", X)
+        noise: Array = self._classes(state).noise(state["_posterior"], mean)
+        return noise
+
+
+def _one_or_each(columns: Array) -> Array:
+    """Return what there is one of for every row as a vector, and one for each output as it is."""
+    return columns[:, 0] if columns.shape[1] == 1 else columns

@@ -7,12 +7,13 @@ from typing import Any, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 
-from histrs.gaussian_process._likelihood import LogDetName
-from histrs.gaussian_process._optimizer import OptimizerName
-from histrs.gaussian_process._posterior import Interpolation
-from histrs.gaussian_process._preconditioned import PreconditionerName
-from histrs.gaussian_process._system import SolverName
-from histrs.gaussian_process._variance import VarianceName
+SolverName: TypeAlias = Literal["auto", "cg", "cholesky", "coordinate-descent", "greedy-block"]
+PreconditionerName: TypeAlias = Literal["auto", "knots", "pivoted-cholesky"] | None
+OptimizerName: TypeAlias = Literal["l-bfgs-b", "nelder-mead"]
+LogDetName: TypeAlias = Literal["lanczos", "bound"]
+VarianceName: TypeAlias = Literal["auto", "exact", "cached", "fine", "coarse", "coarse-quantized"]
+Interpolation: TypeAlias = Literal["linear", "nearest"]
+LikelihoodName: TypeAlias = Literal["auto", "gaussian", "bernoulli", "softmax"]
 
 
 @dataclass(frozen=True)

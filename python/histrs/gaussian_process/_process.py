@@ -1,50 +1,94 @@
-"""What every Gaussian process here is: targets and weights of rows, systems, and a posterior."""
+"""What every Gaussian process is: a kernel, systems, targets and a posterior, put together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
-from typing import Any, ClassVar, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
+from histrs._estimator import BaseEstimator
+from histrs._progress import SolverProgress
 from histrs._repeats import DistinctRows, distinct_rows
 from histrs._row_weights import RowWeights, in_units_of_mean, over_unit
-from histrs._solvers.block_cg import Array
+from histrs._solvers.block_cg import Array, Solution
 from histrs._solvers.preconditioners import Indices
-from histrs._validation import naming_rows
-from histrs.gaussian_process._dense.posterior import DensePosterior
+from histrs._validation import check_random_state, count_threads, naming_rows
+from histrs._warnings import warn
+from histrs.gaussian_process import _doors, _support, _views
+from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._given_rows import GivenRows
-from histrs.gaussian_process._hyperparameters import Bounds
+from histrs.gaussian_process._kernels.additive import AdditiveTerms
 from histrs.gaussian_process._kernels.algebra import Constant, with_scale
 from histrs.gaussian_process._kernels.base import Kernel
-from histrs.gaussian_process._likeliest import LikeliestHyperparameters
-from histrs.gaussian_process._optimizer import OptimizerName
-from histrs.gaussian_process._options import Fine, LikelihoodSearch, OptimizerOption, Solver
-from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._kernels.radial import Radial
+from histrs.gaussian_process._learning import additive, any_kernel
+from histrs.gaussian_process._learning.hyperparameters import (
+    Bounds,
+    Hyperparameters,
+    check_theta,
+    checked_scales,
+)
+from histrs.gaussian_process._learning.learner import Learner
+from histrs.gaussian_process._learning.likelihood import BaseLikelihood
+from histrs.gaussian_process._learning.problem import Problem
+from histrs.gaussian_process._options import (
+    Bins,
+    Fine,
+    LikelihoodSearch,
+    OptimizerName,
+    OptimizerOption,
+    Solver,
+    SolverName,
+    VarianceName,
+    variance_of,
+)
+from histrs.gaussian_process._posterior.explanation import Explanation
+from histrs.gaussian_process._posterior.pair_functions import PairFunction
+from histrs.gaussian_process._posterior.posterior import Posterior
+from histrs.gaussian_process._posterior.shape_functions import ShapeFunction
+from histrs.gaussian_process._posterior.tables import AdditiveTables
 from histrs.gaussian_process._row_weights import appended, roots, telling
-from histrs.gaussian_process._system import SolverName
-from histrs.gaussian_process._variance import VarianceName
+from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
+from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import kernel_of
-
-AnyPosterior: TypeAlias = Posterior | DensePosterior
 
 # Mean weight of rows, above which weights are taken in its unit: that often no row was measured,
 # and noise that is divided by more would be none.
 _MOST_WEIGHT = 1e6
 
 
-class GaussianProcess(LikeliestHyperparameters):
-    """Gaussian process regression of one or more targets on shared inputs.
+class OfKernel:
+    """An attribute that the kernel of a fit has, under the same name."""
 
-    What is regressed is said by `RealTargets` or `ClassTargets`, which kernels there are and how
-    systems are solved by `BaseIntersectionGP` or `KernelGP`; they fill in what raises here.
-    """
+    def __set_name__(self, owner: Any, name: str) -> None:
+        """Take the name."""
+        self._name = name
+
+    def __get__(self, model: Any, owner: Any = None) -> Any:
+        """Return what the kernel says; other kernels have no such attribute."""
+        if model is None:
+            return self
+        learned: dict[str, Any] = getattr(vars(model).get("kernel_"), "learned", {})
+        if self._name not in learned:
+            kind = type(model).__name__
+            raise AttributeError(f"{kind!r} object has no attribute {self._name!r}")
+        found = learned[self._name]
+        return np.ones(model.n_features_in_) if found is None else found
+
+
+class GaussianProcess(BaseEstimator):
+    """A process of one or more targets on shared inputs; what targets are, subclasses say."""
 
     _parameter_constraints: ClassVar[dict[str, Any]] = {
         "kernel": "no_validation",
@@ -54,16 +98,20 @@ class GaussianProcess(LikeliestHyperparameters):
         "solver": [StrOptions(set(get_args(SolverName))), Solver],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "variance": [StrOptions(set(get_args(VarianceName))), Fine],
+        "n_bins": [Interval(Integral, 2, 65535, closed="both"), Bins, None],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
-    _default_kernel: ClassVar[Callable[[], Kernel]]
+    _default_kernel: ClassVar[Callable[[], Kernel]] = Radial
     """The kernel that None stands for."""
+    _predicted: ClassVar[str]
+    """The readout that predictions are made of."""
 
+    kernel_: Kernel | GeneralizedKernel
     sample_weight_fit_: Array | None = None
-    _standard_weights: Array
     Y_fit_: Array
+    _standard_weights: Array
     _targets_are_single: bool = True
     """Whether targets were of single precision; labels have none."""
     _weight_unit: float
@@ -74,6 +122,19 @@ class GaussianProcess(LikeliestHyperparameters):
     """Whether the noise that is given is that of a row of mean weight."""
     _stays: Array | None = None
     """What part of a training row stays where one of the given ones is left out; None for 0."""
+    _drawn_seed: NDArray[np.int64]
+    """The seed of the fit, which copies of the estimator share; -1 until it is asked for."""
+
+    feature_transform_ = OfKernel()
+    exponent_ = OfKernel()
+    feature_weights_ = OfKernel()
+    intercept_variance_ = OfKernel()
+    interactions_ = OfKernel()
+    interaction_weight_ = OfKernel()
+    interaction_knots_ = OfKernel()
+    smoothness_ = OfKernel()
+    slope_weight_ = OfKernel()
+    rough_weight_ = OfKernel()
 
     def __init__(
         self,
@@ -83,8 +144,9 @@ class GaussianProcess(LikeliestHyperparameters):
         noise_bounds: Bounds = (1e-6, 1e12),
         optimizer: OptimizerOption = "auto",
         solver: SolverName | Solver = "auto",
-        tol: float = 1e-5,
+        tol: float = 1e-4,
         variance: VarianceName | Fine = "auto",
+        n_bins: int | Bins | None = None,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -96,6 +158,7 @@ class GaussianProcess(LikeliestHyperparameters):
         self.solver = solver
         self.tol = tol
         self.variance = variance
+        self.n_bins = n_bins
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
@@ -106,6 +169,11 @@ class GaussianProcess(LikeliestHyperparameters):
         """Return the constant that multiplies all of the kernel that is asked for, and the rest."""
         default = type(self)._default_kernel
         return with_scale(default() if self.kernel is None else kernel_of(self.kernel))
+
+    def _terms(self) -> AdditiveTerms | None:
+        """Return the terms of the kernel that is asked for, where it is never formed."""
+        scale, kernel = self._asked()
+        return AdditiveTerms.of(scale, kernel) if AdditiveTerms.suit(kernel) else None
 
     def _given_scales(self) -> dict[str, Any]:
         """Return the noise and amplitude that a user gives, each for all outputs or for each."""
@@ -125,74 +193,65 @@ class GaussianProcess(LikeliestHyperparameters):
             return all(np.ndim(given) == 0 for given in self._given_scales().values())
         return suits
 
-    # ---- the kernel and its systems ----------------------------------------------------------
+    # ---- the seed ----------------------------------------------------------------------------
+
+    @property
+    def _seed(self) -> int:
+        """What all random choices of the fit begin with, drawn when the first of them is made."""
+        if self._drawn_seed[0] < 0:
+            self._random()
+        return int(self._drawn_seed[0])
+
+    def _random(self) -> np.random.RandomState:
+        """Return the generator of further draws, of which the seed is the first."""
+        random: np.random.RandomState = check_random_state(self.random_state)
+        seed = random.randint(np.iinfo(np.int32).max)
+        if self._drawn_seed[0] < 0:
+            self._drawn_seed[0] = seed
+        return random
+
+    # ---- rows --------------------------------------------------------------------------------
+
+    def _takes(self) -> Any:
+        """Return what rows may be."""
+        return _doors.takes_of(vars(self).get("kernel_") or self._asked()[1])
 
     def _rows_to_fit(
         self, X: Any, y: ArrayLike, *, reset: bool = True, **checks: Any
     ) -> tuple[Any, NDArray[Any]]:
-        """Return training rows and targets, checked."""
-        raise NotImplementedError
+        """Return training rows and targets, checked but for entries of rows."""
+        # Where targets miss different rows, each of their fits has a kernel.
+        takes = _doors.takes_of(self._asked()[1]) if reset else self._takes()
+        return _doors.rows_to_fit(self, takes, X, y, reset=reset, **checks)
+
+    def _check_entries(self, X: Any) -> None:
+        """Refuse entries of rows that the kernel does not take."""
+        _doors.check_entries(self, self._takes(), X)
 
     def _check_test(self, X: Any) -> Any:
         """Return rows to predict, checked."""
-        raise NotImplementedError
+        check_is_fitted(self)
+        rows = _doors.rows_to_predict(self, self._takes(), X)
+        return self._coordinates(rows, None, reset=False)
 
     def _check_rows_of_means(self, X: Any) -> Any:
         """Return rows of which no more is asked than the posterior mean, checked."""
-        return self._check_test(X)
+        # Tables take bytes as they are.
+        is_of_bytes = isinstance(X, np.ndarray) and X.dtype == np.uint8
+        if Bins.of(self.n_bins).n_bins is None or not is_of_bytes:
+            return self._check_test(X)
+        check_is_fitted(self)
+        return _doors.bytes_to_predict(self, X)
 
-    def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
-        """Learn the hyper-parameters and solve for standardised targets.
-
-        Parameters
-        ----------
-        X : rows
-            As `_rows_to_fit` returns them.
-        Y : ndarray of shape (n_samples, n_outputs)
-            Targets of scale 1.
-        shared : bool
-            Whether outputs share noise and amplitude unless the user says otherwise.
-        """
-        raise NotImplementedError
-
-    def _systems_with(self, X: Any, n_outputs: int, row_scale: Array | None) -> tuple[Any, ...]:
-        """Return the systems with further rows, and their scale, behind their own."""
-        raise NotImplementedError
-
-    def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[Any, ...]:
-        """Return the systems without some of their rows."""
-        raise NotImplementedError
-
-    def _solve_targets(self, systems: Any, Y: Array, weights: Array | None) -> None:
-        """Solve for standardised targets, from `weights`, which count the amplitude in."""
-        raise NotImplementedError
-
-    def _posterior_of(self, state: dict[str, Any]) -> AnyPosterior:
-        """Return the posterior that is made of the fitted attributes."""
-        raise NotImplementedError
-
-    def _read(self, state: dict[str, Any], name: str, X: Any) -> Array:
-        """Return a readout of the posterior mean."""
-        raise NotImplementedError
-
-    def _latent_variance(self, state: dict[str, Any], X: Any) -> Array:
-        """Return the posterior variance of latent functions of standardised targets."""
-        raise NotImplementedError
-
-    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
-        """Return the posterior variance of standardised targets."""
-        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
-        return variance
-
-    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
-        """Return the noise variances with which labels of rows would be told.
-
-        One for every row, or one for all, a row of the result for each system.
-        """
-        noise: Array = state["_posterior"].noise
-        return noise[:, None]
-
-    # ---- weights of rows ---------------------------------------------------------------------
+    def _coordinates(self, X: Any, weights: Array | None, *, reset: bool) -> Any:
+        """Return rows as they are kept, of checked ones and their weights."""
+        n_threads = count_threads(self.n_jobs)
+        if reset:
+            self.__dict__.pop("kernel_", None)
+            if self._terms() is None:
+                self.kernel_ = self._asked()[1].taken(X, weights, n_threads)
+        kernel = vars(self).get("kernel_")
+        return kernel.view(X, n_threads) if isinstance(kernel, Kernel) else X
 
     def _distinct(
         self, X: Any, Y: NDArray[Any], weights: Array | None, copies: Array | None = None
@@ -201,9 +260,20 @@ class GaussianProcess(LikeliestHyperparameters):
         numbers = Y if Y.dtype.kind == "f" else np.unique(Y, return_inverse=True)[1]
         return distinct_rows(X, numbers, weights, copies)
 
-    def _coordinates(self, X: Any, weights: Array | None, *, reset: bool) -> Any:
-        """Return what the kernel is between, of checked rows and their weights."""
-        return X
+    def _rows_with_weight(
+        self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
+    ) -> tuple[Any, ...]:
+        """Return rows and targets that have a weight, checked: no other leaves a trace."""
+        if given.kept is None:
+            self._check_entries(checked[0])
+            return checked
+        # The core would name them by their place among distinct ones with a weight.
+        with naming_rows(given.kept):
+            kept = self._rows_to_fit(*given.rows(*rows), **checks)
+            self._check_entries(kept[0])
+        return kept
+
+    # ---- weights of rows ---------------------------------------------------------------------
 
     def _keep_first_weights(self, weights: Array | None) -> None:
         """Keep the weights of the rows of a fit, in units of their mean where noise is learned.
@@ -224,46 +294,212 @@ class GaussianProcess(LikeliestHyperparameters):
             self._keeps_hyperparameters() or (isinstance(bounds, str) and bounds == "fixed")
         )
 
-    def _rows_with_weight(
-        self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
-    ) -> tuple[Any, ...]:
-        """Return rows and targets that have a weight, checked: no other leaves a trace."""
-        if given.kept is None:
-            return checked
-        with naming_rows(given.kept):
-            return self._rows_to_fit(*given.rows(*rows), **checks)
-
     def _keep_further_weights(self, weights: Array | None, n_rows: int) -> Array | None:
-        """Keep the weights of further rows, and return what multiplies these in systems."""
-        self._make_posterior_before()
+        """Keep the weights of further rows, and return them in their unit; None for 1."""
+        self._make_ready()
         before = self.sample_weight_fit_
-        added = over_unit(np.ones(n_rows) if weights is None else weights, self._weight_unit)
+        added: Array = over_unit(np.ones(n_rows) if weights is None else weights, self._weight_unit)
         if before is None and np.all(added == 1.0):
             return None
         self.sample_weight_fit_ = appended(before, len(self.Y_fit_), added)
-        return roots(added)
+        return added
 
     def _keep_weights_of(self, kept: Indices) -> None:
         """Keep the weights of some of the rows alone."""
-        self._make_posterior_before()
+        self._make_ready()
         if self.sample_weight_fit_ is not None:
             self.sample_weight_fit_ = self.sample_weight_fit_[kept]
         if self._stays is not None:
             self._stays = self._stays[kept]
 
-    def _make_posterior_before(self) -> None:
+    def _make_ready(self) -> None:
         """Make the posterior of an unpickled model while rows and weights still belong together."""
         self._state()
 
-    @contextmanager
-    def _telling_weights(self) -> Iterator[None]:
-        """Give rows the weights with which they tell hyper-parameters."""
-        kept = self.sample_weight_fit_
-        self.sample_weight_fit_ = telling(kept, self._stays)
-        yield
-        self.sample_weight_fit_ = kept
+    # ---- a fit -------------------------------------------------------------------------------
+
+    def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
+        """Learn the hyper-parameters and solve for standardised targets.
+
+        Parameters
+        ----------
+        X : rows
+            As they are kept.
+        Y : ndarray of shape (n_samples, n_outputs)
+            Targets of scale 1.
+        shared : bool
+            Whether outputs share noise and amplitude unless the user says otherwise.
+        """
+        _support.check_supported(self, X)
+        self._drawn_seed = np.array([-1])
+        n_pairs = 1 if self._shares(shared) else Y.shape[1]
+        learner = self._learner()
+        weights = telling(self.sample_weight_fit_, self._stays)
+        values, bound = self._learned(X, Y, weights, n_pairs, learner)
+        self.__dict__.pop("optimization_history_", None)
+        if learner.history is not None:
+            self.optimization_history_ = learner.history
+        self.kernel_ = values.kernel
+        self.theta_ = learner.space(values).pack(values)
+        problem = self._problem(X, Y, self.sample_weight_fit_)
+        bound = bound.reweighted(self.sample_weight_fit_)
+        systems = [problem.system(bound, scales) for scales in values.scales()]
+        self._solve_targets(self._systems_to_solve(systems, Y), Y, None)
+
+    def _learned(
+        self, X: Any, Y: Array, weights: Array | None, n_pairs: int, learner: Learner
+    ) -> tuple[Hyperparameters, Bound]:
+        """Return the hyper-parameters, and their kernel on the rows."""
+        scales = checked_scales(n_pairs, **self._given_scales())
+        terms = self._terms()
+        if terms is None:
+            level = self._level_of_regression(Y)
+            values = Hyperparameters(*scales, self.kernel_)
+            problem = self._problem(X, Y - level, weights)
+            leaves_out = self._leaves_out()
+            return any_kernel.learn(problem, values, learner, self._random, leaves_out=leaves_out)
+        n_threads = count_threads(self.n_jobs)
+        base = additive.sorted_base(X, n_threads, self.n_jobs)
+        start = terms.start(base, n_threads)
+        self.kernel_ = replace(start, smoothness=terms.smoothness)
+        problem = self._problem(X, Y - self._level_of_regression(Y), weights)
+        values = Hyperparameters(*scales, start)
+        return additive.learn(
+            *(problem, terms, values, base, learner), has_intercept=self._has_intercept()
+        )
+
+    def _problem(self, X: Any, Y: Array, weights: Array | None) -> Problem:
+        """Return rows and targets, with all that is said of them."""
+        return Problem(
+            X,
+            Y,
+            weights,
+            self._stays,
+            solver=Solver.of(self.solver),
+            tol=self.tol,
+            log_det=LikelihoodSearch.of(self.optimizer).log_det,
+            seed=lambda: self._seed,
+            n_jobs=self.n_jobs,
+            are_classes=self._predicted == "decision",
+            feature_names=getattr(self, "feature_names_in_", None),
+        )
+
+    def _learner(self) -> Learner:
+        """Return what searches for hyper-parameters."""
+        bounds = {"noise": self.noise_bounds, "amplitude": self._asked()[0].value_bounds}
+        search = LikelihoodSearch.of(self.optimizer)
+        return Learner(type(self).__name__, search, bounds, lambda: self._seed, self.verbose)
+
+    def _leaves_out(self) -> bool:
+        """Say whether hyper-parameters are those that predict rows best that are left out."""
+        return False
+
+    def _has_intercept(self) -> bool:
+        """Say whether a constant beside an additive kernel may be part of it."""
+        return True
+
+    def _level_of_regression(self, Y: Array) -> Array:
+        """Return what standardised targets are regressed less, a number for each output."""
+        return np.zeros(Y.shape[1])
+
+    def _systems_to_solve(self, systems: list[System], Y: Array) -> list[System]:
+        """Return the systems of a fit, from those of the hyper-parameters that were learned."""
+        return systems
+
+    # ---- solving -----------------------------------------------------------------------------
+
+    def _solve_targets(self, systems: Sequence[System], Y: Array, weights: Array | None) -> None:
+        """Solve for standardised targets, from `weights`, which count the amplitude in."""
+        tol = systems[0].tolerance(np.full(Y.shape[1], float(self.tol)))
+        found = Solution(np.empty_like(Y), np.empty(Y.shape[1]), np.empty(Y.shape[1], np.intp))
+        # Targets of any size are solved at size 1; those of 0 have weights of 0.
+        centred = Y - self._level_of_regression(Y)
+        size = np.max(np.abs(centred), axis=0, initial=0.0)
+        start = None if weights is None else weights * (size > 0.0)
+        size[size == 0.0] = 1.0
+        left = np.full(Y.shape[1], np.inf)
+        with SolverProgress(type(self).__name__, tol, self.verbose) as progress:
+            for k, system in enumerate(systems):
+                part = slice(None) if len(systems) == 1 else slice(k, k + 1)
+                system.check()
+                solution = system.solve_targets(
+                    centred[:, part] / size[part],
+                    tol[part],
+                    None if start is None else start[:, part] / size[part],
+                    partial(_report, progress, left, part),
+                )
+                found.X[:, part] = solution.X * size[part]
+                found.residual[part] = solution.residual * size[part]
+                found.n_iter[part] = solution.n_iter
+        self._keep(tuple(systems), Y, found.X)
+        self.residual_ = found.residual * self._units()
+        self.n_iter_ = found.n_iter
+        if not np.all(found.residual <= tol * size):
+            worst = int(np.argmax(found.residual / size))
+            limit = tol[worst] * size[worst] * self._units()[worst]
+            warn(
+                f"{type(self).__name__} stopped after {self.n_iter_.max()} iterations with a "
+                f"residual of {self.residual_[worst]:.2e} in output {worst}, above the tolerance "
+                f"{limit:.2e}: predictions may be far off. Raise max_iter of a Solver, "
+                "tol or noise, or scale the features down.",
+                ConvergenceWarning,
+            )
+
+    def _keep(self, systems: tuple[System, ...], Y: Array, weights: Array, **others: Any) -> None:
+        """Keep what was learned: arrays, and the posterior that is made of them."""
+        noise = np.array([system.noise for system in systems])
+        amplitude = np.array([system.amplitude for system in systems])
+        self.X_fit_, self.Y_fit_ = systems[0].X, Y * self._units()
+        self._keep_weights(weights, amplitude)
+        shared = len(systems) == 1
+        self.noise_ = float(noise[0]) if shared else noise
+        self.amplitude_ = float(amplitude[0]) if shared else amplitude
+        self.kernel_ = systems[0].kernel
+        systems = tuple(system.lighter() for system in systems)
+        posterior = Posterior(systems, weights, {}, self.tol, **others)
+        self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
     # ---- rows that come and go ---------------------------------------------------------------
+
+    def _systems_now(self, systems: Sequence[System]) -> list[System]:
+        """Return systems under what is now set of the solver."""
+        solver, n_threads = Solver.of(self.solver), count_threads(self.n_jobs)
+        bound = systems[0].bound
+        if bound.n_threads != n_threads:
+            bound = bound.with_threads(n_threads)
+        if bound is systems[0].bound and systems[0].solver == solver:
+            return list(systems)
+        return [replace(system, bound=bound, solver=solver) for system in systems]
+
+    def _systems_with(self, X: Any, n_outputs: int, weights: Array | None) -> tuple[System, ...]:
+        """Return the systems with further rows, and their weights, behind their own."""
+        _doors.refuse_distributed(self, "A change of rows")
+        first, *others = self._systems_now(self._systems_to_change())
+        first.bound.check_size(first.bound.n_rows + X.shape[0], 1 + len(others))
+        scale = roots(weights) if self._scales_systems() else None
+        grown = insert_rows(first, X, n_outputs, scale, weights=weights)
+        of_others = [
+            insert_rows(one, X, n_outputs, scale, weights=weights, bound=grown.bound)
+            for one in others
+        ]
+        return grown, *of_others
+
+    def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[System, ...]:
+        """Return the systems without some of their rows."""
+        _doors.refuse_distributed(self, "A change of rows")
+        first, *others = self._systems_now(self._systems_to_change())
+        shrunk = remove_rows(first, removed, n_outputs)
+        bound = shrunk.bound
+        return (shrunk, *(remove_rows(one, removed, n_outputs, bound=bound) for one in others))
+
+    def _systems_to_change(self) -> Sequence[System]:
+        """Return the systems that rows come to or go from."""
+        systems: Sequence[System] = self._state()["_posterior"].systems
+        return systems
+
+    def _scales_systems(self) -> bool:
+        """Say whether systems that change are in the scale of their rows."""
+        return True
 
     def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
         """Add training rows behind those that there are, of distinct rows and their weights."""
@@ -320,10 +556,6 @@ class GaussianProcess(LikeliestHyperparameters):
         """Return what one of each standardised target is in the user's unit."""
         raise NotImplementedError
 
-    def _level(self, Y: Array) -> Array:
-        """Return what standardised targets are fitted less, a number for each output."""
-        return np.zeros(Y.shape[1])
-
     def _means(self, Y: Array) -> Array:
         """Return the means of targets over the training rows, by their weights."""
         means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
@@ -333,9 +565,9 @@ class GaussianProcess(LikeliestHyperparameters):
         """Return standard deviations as users see them, from those of standardised targets."""
         raise NotImplementedError
 
-    def _learn_readouts(self, posterior: AnyPosterior, Y: Array) -> dict[str, Readout]:
+    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
         """Return what is read from the posterior mean of standardised targets `Y`."""
-        raise NotImplementedError
+        return self._readouts(self.__dict__)
 
     def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
         """Return the same from the fitted attributes."""
@@ -355,11 +587,6 @@ class GaussianProcess(LikeliestHyperparameters):
         with np.errstate(over="ignore"):
             in_units: Array = weights * (self._units() / amplitude)
         return in_units
-
-    def _weights(self) -> Array:
-        """Return the weights of standardised targets."""
-        weights: Array = self._standard_weights
-        return weights
 
     # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
 
@@ -386,6 +613,370 @@ class GaussianProcess(LikeliestHyperparameters):
         """Return what was learned, with all that answers are made of."""
         return self._state()
 
+    def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
+        """Return the hyper-parameters of a fit."""
+        noise, amplitude = (np.atleast_1d(state[name]) for name in ("noise_", "amplitude_"))
+        return Hyperparameters(noise, amplitude, state["kernel_"])
+
+    def _systems_of(self, state: dict[str, Any]) -> tuple[System, ...]:
+        """Return the systems of a fit, of which nothing is solved yet."""
+        values, weights = self._hyperparameters(state), state.get("sample_weight_fit_")
+        problem = self._problem(state["X_fit_"], state["Y_fit_"], weights)
+        bound = problem.bind(values.kernel)
+        return tuple(problem.system(bound, scales) for scales in values.scales())
+
+    def _posterior_of(self, state: dict[str, Any]) -> Posterior:
+        """Return the posterior that is made of the fitted attributes."""
+        systems, weights = self._systems_of(state), state["_standard_weights"]
+        return Posterior(systems, weights, self._readouts(state), self.tol)
+
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
         return hasattr(self, "dual_coef_")
+
+    # ---- means and variances -----------------------------------------------------------------
+
+    def _read(self, state: dict[str, Any], name: str, X: Any) -> Array:
+        """Return a readout of the posterior mean, from a table where there are bins."""
+        posterior: Posterior = state["_posterior"]
+        bins = Bins.of(self.n_bins)
+        if bins.n_bins is not None:
+            _support.refuse_bins(self, posterior.system.kernel)
+        return posterior.read(name, X, count_threads(self.n_jobs), bins.n_bins, bins.interpolation)
+
+    def _latent_variance(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the posterior variance of latent functions of standardised targets."""
+        posterior: Posterior = state["_posterior"]
+        name, n_eigenvectors = variance_of(self.variance)
+        _support.check_variance(posterior.system.kernel, name)
+        return posterior.latent_variance(X, name, Bins.of(self.n_bins).n_bins, n_eigenvectors)
+
+    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the noise variances with which labels of rows would be told.
+
+        One for every row, or one for all, a row of the result for each system.
+        """
+        noise: Array = state["_posterior"].noise
+        return noise[:, None]
+
+    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the posterior variance of standardised targets."""
+        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
+        return variance
+
+    @property
+    def std_error_(self) -> float:
+        """Mean relative error of the standard deviations that come from cached directions.
+
+        It is measured on training rows that are solved exactly, each by a fit without it; 0 where
+        all standard deviations are exact. Of several fits it is the largest.
+        """
+        return self._std_error()
+
+    def _std_error(self) -> float:
+        posterior: Posterior = self._state()["_posterior"]
+        return posterior.std_error(variance_of(self.variance)[0])
+
+    # ---- the likelihood ----------------------------------------------------------------------
+
+    @overload
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        eval_gradient: Literal[False] = False,
+        *,
+        return_std: Literal[False] = False,
+    ) -> float: ...
+
+    @overload
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        *,
+        eval_gradient: Literal[True],
+        return_std: Literal[False] = False,
+    ) -> tuple[float, Array]: ...
+
+    @overload
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        eval_gradient: Literal[False] = False,
+        *,
+        return_std: Literal[True],
+    ) -> tuple[float, float]: ...
+
+    def log_marginal_likelihood(
+        self,
+        theta: ArrayLike | None = None,
+        eval_gradient: bool = False,
+        *,
+        return_std: bool = False,
+    ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
+        r"""Return the log marginal likelihood of the training targets, summed over the outputs.
+
+        The negative of eq. 4, with `A = amplitude K + noise I` and one output per target or class,
+
+        .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
+
+        The log-determinant is as `log_det` of a `LikelihoodSearch` says: "lanczos" estimates it by
+        stochastic Lanczos quadrature, or computes it from the Cholesky factor where there is one;
+        "bound" puts the bound of eq. 23 in its place, so that the result is a lower bound.
+
+        Parameters
+        ----------
+        theta : array-like, default=None
+            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and those of
+            the kernel. Additive ones have the exponent of a transform, the feature weights with
+            "ard", the weight of pairs, and those of lines and of minima beside smooth functions.
+            None takes those of the fit, `theta_`.
+        eval_gradient : bool, default=False
+            Whether to return the derivatives by `theta` too. With "lanczos" they are those of the
+            estimate itself; the bound has none.
+        return_std : bool, default=False
+            Whether to return the standard error of the estimate too; 0 where it is exact.
+
+        Returns
+        -------
+        value : float
+            The log marginal likelihood.
+        gradient : ndarray of the shape of `theta`
+            Only with `eval_gradient`.
+        std : float
+            Only with `return_std`.
+
+        Raises
+        ------
+        ValueError
+            If `theta` has the wrong length, or `eval_gradient` is asked for with
+            ``log_det="bound"``.
+        """
+        value, gradient, std = self._evaluated(theta, slope=eval_gradient)
+        if not eval_gradient:
+            return (value, std) if return_std else value
+        return (value, gradient, std) if return_std else (value, gradient)
+
+    def _evaluated(self, theta: ArrayLike | None, *, slope: bool) -> tuple[float, Array, float]:
+        """Return the likelihood, its gradient (nothing unless asked for), and standard error."""
+        state = self._state()
+        likelihood = self._likelihood_of_fit(state)
+        if slope and not likelihood.has_gradient:
+            raise ValueError(likelihood.why_no_gradient)
+        space = self._learner().space(self._hyperparameters(state))
+        values = space.start
+        if theta is not None:
+            size = len(space.pack(values))
+            values = space.unpack(check_theta(theta, size, ", ".join(space.names)))
+        evaluation = likelihood.evaluate(values, space.names if slope else ())
+        if not evaluation.solved:
+            warn(
+                "The solver did not reach tol in max_iter iterations, and the likelihood is too "
+                "large. Raise max_iter of a Solver, tol or noise.",
+                ConvergenceWarning,
+            )
+        gradient = space.pack_values(evaluation.gradient) if slope else np.empty(0)
+        return evaluation.value, gradient, evaluation.std
+
+    def _likelihood_of_fit(self, state: dict[str, Any]) -> BaseLikelihood:
+        """Return the likelihood of the training targets."""
+        Y = state["Y_fit_"] / self._units()
+        weights = telling(state["sample_weight_fit_"], state["_stays"])
+        problem = self._problem(state["X_fit_"], Y - self._level_of_regression(Y), weights)
+        bound: Bound = state["_posterior"].bound
+        return problem.likelihood(bound.as_matrix().reweighted(weights))
+
+    # ---- functions of features, and of pairs -------------------------------------------------
+
+    @property
+    def intercept_(self) -> Array:
+        """What is predicted where no feature and no pair of features adds anything."""
+        return self._intercept()
+
+    def _intercept(self) -> Array:
+        posterior: Posterior = self._state()["_posterior"]
+        if not isinstance(posterior.system.kernel, GeneralizedKernel):
+            raise AttributeError(f"intercept_ is not there with {posterior.system.kernel!r}.")
+        return np.broadcast_to(posterior.intercept("mean"), posterior.weights.shape[1:]).copy()
+
+    @property
+    def quantization_error_bound_(self) -> Array:
+        """What no number from the table of `n_bins` cells is off by more than."""
+        return self._quantization_error_bound()
+
+    def _quantization_error_bound(self) -> Array:
+        if Bins.of(self.n_bins).n_bins is None or not self.__sklearn_is_fitted__():
+            raise AttributeError(
+                "quantization_error_bound_ is there after a fit, and with n_bins: predictions are "
+                "exact without."
+            )
+        posterior: Posterior = self._answering()["_posterior"]
+        bins = Bins.of(self.n_bins)
+        return posterior.score(self._predicted, bins.n_bins, bins.interpolation).error_bound()
+
+    def explain(self, X: Any) -> Explanation:
+        r"""Take the posterior mean of rows apart by feature, and by pair of features.
+
+        The mean of a row is the offset plus the sum of one number for each feature, which depends
+        on that feature alone: :math:`f_d(x(d))` of `shape_functions`; and of one for each pair of
+        `interactions_`, that of `pair_functions`. For a classifier it is that
+        of the targets +1 and -1 (`latent_mean_and_variance`).
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Histograms.
+
+        Returns
+        -------
+        explanation : Explanation
+            Named tuple ``(names, data, values, std, offset, pairs)``. The standard deviations are
+            exact, and take a solve for each entry.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is no sum of functions of features and of pairs.
+        """
+        _doors.refuse_distributed(self, "explain")
+        X, state = self._check_test(X), self._state()
+        return _views.explanation(state, X, self._units(), count_threads(self.n_jobs))
+
+    def export_tables(self, n_bins: int = 256) -> AdditiveTables:
+        """Return what predicts means, or calibrated probabilities, as plain tables.
+
+        The tables can be kept as arrays, evaluated in a few lines of any language, and served as an
+        ONNX model (`AdditiveTables.to_onnx`), without this package.
+
+        Parameters
+        ----------
+        n_bins : int, default=256
+            At most so many nodes per feature, 2 at least. Where a feature has no more distinct
+            values in training, the tables are exact; elsewhere, `error_bound` is certified.
+
+        Returns
+        -------
+        tables : AdditiveTables
+            Nodes, values and slopes of a piecewise linear function for each feature, and the grid
+            of each pair, which is exact.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If `n_bins` is no integer, or less than 2; if the kernel is no sum of functions of
+            features and of pairs; if features are transformed, between whose values functions are
+            not linear; or if probabilities need variances, with ``calibration=None``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> X = np.random.default_rng(0).random((100, 3))
+        >>> model = IntersectionGPRegressor().fit(X, X[:, 0] ** 2 + X[:, 1])
+        >>> tables = model.export_tables()
+        >>> bool(np.allclose(tables.scores(X)[:, 0], model.predict(X)))
+        True
+        """
+        _doors.refuse_distributed(self, "export_tables")
+        calibrated = getattr(self, "calibration", None) is not None
+        of_readout = self._predicted, n_bins, calibrated, count_threads(self.n_jobs)
+        return _views.tables(self._answering(), *of_readout)
+
+    def shape_functions(
+        self,
+        features: Sequence[int] | None = None,
+        *,
+        max_knots: int | None = None,
+        return_std: bool = False,
+    ) -> list[ShapeFunction]:
+        r"""Return what each feature adds to the posterior mean.
+
+        The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what pairs of features add
+        (`pair_functions`) where there are some, with
+        :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
+        neighbouring training values, `f_d` is linear in `g(t)`, so linear where
+        `transform` is "identity"; it is 0 at 0, and constant above the largest training value.
+        Those of `Splines` have a mean of 0 over the training rows, and are lines beyond the least
+        and the largest training value.
+
+        Parameters
+        ----------
+        features : sequence of int, default=None
+            Indices of the features; None takes all.
+        max_knots : int or None, default=None
+            At most so many of the values of a feature; None takes every one, with which the
+            function is exact everywhere. Smooth functions are given at so many values, 200 by
+            default, evenly spaced from the least to the largest.
+        return_std : bool, default=False
+            Whether to compute the posterior standard deviation of each function too, which takes a
+            solve for each knot. It is exact.
+
+        Returns
+        -------
+        functions : list of ShapeFunction
+            Named tuples ``(feature, knots, values, std)``; `std` is None unless it was asked for.
+
+        Raises
+        ------
+        ValueError
+            If there is no such feature, or the kernel is no sum of functions of features.
+        """
+        _doors.refuse_distributed(self, "shape_functions")
+        state = self._state()
+        spread = partial(self._spread, state) if return_std else None
+        n_threads = count_threads(self.n_jobs)
+        return _views.functions_of_features(state, features, max_knots, spread, n_threads)
+
+    def pair_functions(self, pairs: Any = None, *, return_std: bool = False) -> list[PairFunction]:
+        r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
+
+        The mean is `intercept_` :math:`+ \sum_d f_d(x(d)) + \sum_{(i, j)} f_{ij}(x(i), x(j))`.
+        A pair's function is bilinear between its knots, and constant
+        beyond them. Its mean over the training values of either feature is 0, whatever the other
+        one is, so that it holds no main effect of them as if they were independent; where they are
+        not, what they add together over the rows may have one.
+
+        Parameters
+        ----------
+        pairs : sequence of pairs of int or str, default=None
+            Which of `interactions_`; None takes all.
+        return_std : bool, default=False
+            Whether to compute the posterior standard deviation of each function too, which takes a
+            solve for each pair of knots. It is exact.
+
+        Returns
+        -------
+        functions : list of PairFunction
+            Named tuples ``(features, knots, values, std)``; `std` is None unless it was asked for.
+
+        Raises
+        ------
+        ValueError
+            If the model has no such pair.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> X = np.random.default_rng(0).random((300, 4))
+        >>> from histrs.gaussian_process.kernels import Interactions, Intersection
+        >>> y = X[:, 3] * X[:, 1] + X[:, 0]
+        >>> model = IntersectionGPRegressor(Intersection() + Interactions(1)).fit(X, y)
+        >>> (function,) = model.pair_functions()
+        >>> function.features, function.values.shape
+        ((1, 3), (12, 12))
+        """
+        state = self._state()
+        spread = partial(self._spread, state) if return_std else None
+        return _views.functions_of_pairs(state, pairs, spread)
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        _doors.set_input_tags(tags.input_tags, _doors.takes_of(self._asked()[1]))
+        return tags
+
+
+def _report(progress: SolverProgress, left: Array, part: slice, residual: Array) -> None:
+    """Show how far some outputs are, beside the others."""
+    left[part] = residual
+    progress(left)

@@ -17,9 +17,8 @@ from histrs._numbers import numbers_checked
 from histrs._solvers.block_cg import Array
 from histrs._sparse import sound
 from histrs._validation import Matrix, check_random_state
-from histrs.gaussian_process._classifier import IntersectionGPClassifier
-from histrs.gaussian_process._regressor import IntersectionGPRegressor
 from histrs.gaussian_process._state import copied
+from histrs.gaussian_process.additive import IntersectionGPClassifier, IntersectionGPRegressor
 
 __all__ = ["Round", "learn", "query", "query_strategy"]
 

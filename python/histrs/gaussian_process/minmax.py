@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
+from histrs.gaussian_process._classifier import GPClassifier
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.minmax import MinMax
-from histrs.gaussian_process.general import GPClassifier, GPRegressor
+from histrs.gaussian_process._regressor import GPRegressor
 
 
 class MinMaxGPRegressor(GPRegressor):

@@ -10,9 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from histrs import _histrs
 from histrs._dask import in_memory
 from histrs._distributed.rows import Part, as_rows, of_floats, stand_in, stand_in_to_fit
-from histrs._solvers.block_cg import Array
 from histrs._validation import HISTOGRAM_CHECKS, validate_data, validate_fit
-from histrs.gaussian_process._distributed.block import weighted_rows
 
 
 def refuse_distributed(model: Any, what: str) -> None:
@@ -49,18 +47,6 @@ def check_entries(X: Any) -> None:
     dask.compute(*(nothing(part) for part in partitions))
 
 
-def weighted(X: Any, weights: Array | None) -> Any:
-    """Return rows of dask, each feature times its weight, in double precision."""
-    if weights is None:
-        return X
-    from dask import array
-
-    of_chunks = array.from_array(weights[None, :], chunks=(1, X.chunks[1]))
-    return array.map_blocks(
-        _weighted, X, of_chunks, dtype=np.float64, meta=np.empty((0, 0), np.float64)
-    )
-
-
 def _with_checks(X: Any) -> Any:
     return X.map_blocks(_checked, dtype=X.dtype, meta=np.empty((0, 0), X.dtype))
 
@@ -77,7 +63,3 @@ def _checked(rows: NDArray[Any], block_info: Any = None) -> NDArray[Any]:
     with Part(row, int(column)).naming_indices():
         _histrs.check_histograms(rows, 1)
     return rows
-
-
-def _weighted(rows: NDArray[Any], weights: Array) -> Array:
-    return weighted_rows(rows, weights[0])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,9 @@ from histrs import _histrs
 from histrs._distributed.rows import Part, as_rows, count_task_threads
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs.gaussian_process._score import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._bound.scores import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._distributed.weights import weighted_rows
+from histrs.gaussian_process._options import Interpolation
 
 
 class ColumnBlock:
@@ -107,7 +109,7 @@ class BlockScore:
         block: ColumnBlock,
         V: Array,
         n_bins: int | None,
-        interpolation: Literal["linear", "nearest"],
+        interpolation: Interpolation,
     ) -> None:
         self._made_of = block, V, n_bins, interpolation
         self._score: Score
@@ -127,12 +129,6 @@ class BlockScore:
     def error_bound(self) -> Array:
         """Return what none of it is off by more than."""
         return self._score.error_bound()
-
-
-def weighted_rows(rows: NDArray[Any], weights: Array | None) -> Array:
-    """Return rows in double precision, each feature times its weight."""
-    rows = np.ascontiguousarray(rows, dtype=np.float64)
-    return rows if weights is None else rows * weights
 
 
 def spreads_of(rows: Any, n_jobs: int | None, part: Part) -> Array:

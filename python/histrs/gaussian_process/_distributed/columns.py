@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._validation import Matrix
 from histrs.gaussian_process._distributed.block import BlockScore, ColumnBlock, spreads_of
+from histrs.gaussian_process._options import Interpolation
 
 # Bytes of rows that are sent to the workers at once.
 _SENT_BYTES = 1 << 26
@@ -204,7 +205,7 @@ class DistributedScore:
         columns: DistributedColumns,
         V: Array,
         n_bins: int | None = None,
-        interpolation: Literal["linear", "nearest"] = "linear",
+        interpolation: Interpolation = "linear",
     ) -> None:
         self._columns, self._made_of = columns, (V, n_bins, interpolation)
         self._parts: list[Any] | None = None

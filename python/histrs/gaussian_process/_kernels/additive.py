@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from histrs.gaussian_process._hyperparameters import Bounds
-from histrs.gaussian_process._kernel import SmoothnessName
+from histrs import _histrs
 from histrs.gaussian_process._kernels.algebra import Constant, Sum
 from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._kernels.generalized import (
+    GeneralizedKernel,
+    SmoothnessName,
+    weighted_kernel,
+)
 from histrs.gaussian_process._kernels.interactions import Interactions
 from histrs.gaussian_process._kernels.intersection import Intersection
 from histrs.gaussian_process._kernels.splines import Splines
@@ -30,26 +34,40 @@ class AdditiveTerms:
         Raises
         ------
         ValueError
-            If a term is none of an additive kernel, or what a term asks for goes without another.
+            If what a term asks for means nothing, or goes without another.
         """
-        functions: Intersection | Splines | None = None
-        pairs: Interactions | None = None
-        for term in _summands(kernel):
-            if isinstance(term, Intersection | Splines) and functions is None:
-                functions = term
-            elif isinstance(term, Interactions) and pairs is None:
-                pairs = term
-            else:
-                raise ValueError(
-                    f"{term!r} is no term of {kernel!r}, whose matrix is never formed: it is "
-                    "Intersection or Splines, once, and Interactions beside it. GPRegressor and "
-                    "GPClassifier take any sum."
-                )
+        functions, pairs = _taken_apart(kernel)
         if functions is None:
-            raise ValueError(f"{kernel!r} has no functions of features: add Intersection().")
+            raise ValueError(f"{kernel!r} is no sum of functions of features and of pairs.")
         found = cls(scale, functions, pairs)
         found.check()
         return found
+
+    @staticmethod
+    def suit(kernel: Kernel) -> bool:
+        """Say whether an expression is Intersection or Splines, with or without Interactions."""
+        functions, pairs = _taken_apart(kernel)
+        alone = isinstance(functions, Intersection) and functions.transform == "identity"
+        return functions is not None and (pairs is None or alone)
+
+    def start(self, columns: _histrs.SortedColumns, n_threads: int) -> GeneralizedKernel:
+        """Return the kernel that a search starts from; `columns` are those of training rows."""
+        of_features = self.transform, self.exponent, self.feature_weights
+        kernel = weighted_kernel(*of_features, columns, n_threads)
+        names = ("exponent", "feature_weights", "slope_weight", "rough_weight")
+        bounds: dict[str, Any] = {
+            name: getattr(self.functions, f"{name}_bounds", "fixed") for name in names
+        }
+        if self.feature_weights_are_kept:
+            bounds["feature_weights"] = "fixed"
+        if self.pairs is not None:
+            bounds["interaction_weight"] = self.pairs.weight_bounds
+        return replace(kernel, bounds=bounds)
+
+    @property
+    def feature_weights_are_kept(self) -> bool:
+        """Whether weights of features are no hyper-parameters of a search."""
+        return not (isinstance(self.feature_weights, str) and self.feature_weights == "ard")
 
     def check(self) -> None:
         """Refuse terms that mean nothing, alone or together."""
@@ -57,15 +75,6 @@ class AdditiveTerms:
         if self.pairs is None:
             return
         self.pairs.check()
-        if isinstance(self.functions, Splines):
-            raise ValueError(
-                "Splines goes without Interactions: take Intersection, or leave pairs out."
-            )
-        if self.transform != "identity":
-            raise ValueError(
-                f"Intersection(transform={self.transform!r}) goes without Interactions: transform "
-                "the features before the fit."
-            )
 
     @property
     def has_pairs(self) -> bool:
@@ -99,15 +108,21 @@ class AdditiveTerms:
         """Variance of an intercept, or "auto"."""
         return getattr(self.functions, "intercept_variance", "auto")
 
-    def bounds_of(self, name: str) -> Bounds:
-        """Return the bounds of a hyper-parameter of the kernel."""
-        if name == "interaction_weight":
-            found: Bounds = self.pairs.weight_bounds if self.pairs is not None else "fixed"
-        elif name == "amplitude":
-            found = self.scale.value_bounds
+
+def _taken_apart(
+    kernel: Kernel,
+) -> tuple[Intersection | Splines | None, Interactions | None]:
+    """Return the functions of features and of pairs; none where there are others."""
+    functions: Intersection | Splines | None = None
+    pairs: Interactions | None = None
+    for term in _summands(kernel):
+        if isinstance(term, Intersection | Splines) and functions is None:
+            functions = term
+        elif isinstance(term, Interactions) and pairs is None:
+            pairs = term
         else:
-            found = getattr(self.functions, f"{name}_bounds")
-        return found
+            return None, None
+    return functions, pairs
 
 
 def _summands(kernel: Kernel) -> list[Kernel]:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._kernels.base import Kernel, Takes
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 # What is stricter is behind: rows of numbers and of histograms are looked at as histograms.
 _NUMBERS: tuple[Takes, ...] = ("anything", "numbers", "projections", "histograms")
@@ -59,10 +59,6 @@ class Constant(Kernel):
     def diagonal(self, X: Any, n_threads: int) -> Array:
         """Return the value for every row."""
         return np.full(X.shape[0], float(self.value_))
-
-    def some(self, parts: Any, rows: Any) -> Any:
-        """Return the parts of some rows."""
-        return (np.broadcast_to(1.0, (len(rows), len(rows))),)
 
     def scale_is_among(self, names: Any) -> bool:
         """Say whether the value is."""
@@ -145,11 +141,6 @@ class _Pair(Kernel):
         others = (None, None) if Y is None else self._views(Y)
         sides = zip(self._both.values(), self._views(X), others, strict=True)
         return tuple(kernel.parts(of_X, of_Y, n_threads) for kernel, of_X, of_Y in sides)
-
-    def some(self, parts: Any, rows: Any) -> Any:
-        """Return the parts of some rows."""
-        pairs = zip(self._both.values(), parts, strict=True)
-        return tuple(kernel.some(part, rows) for kernel, part in pairs)
 
     @property
     def n_parts(self) -> int:

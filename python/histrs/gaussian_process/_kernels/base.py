@@ -12,7 +12,10 @@ import numpy as np
 
 from histrs._solvers.block_cg import Array
 from histrs._validation import count_threads
-from histrs.gaussian_process._hyperparameters import Bounds, check_bounds
+from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
+
+# Values of each parameter that a search begins with the best of.
+_N_TRIED = 9
 
 Takes: TypeAlias = Literal["anything", "numbers", "projections", "histograms", "covariances"]
 
@@ -159,10 +162,6 @@ class Kernel:
         """How many matrices `parts` returns."""
         return 1
 
-    def some(self, parts: Any, rows: Any) -> Any:
-        """Return the parts of some rows, of those of all pairs."""
-        return tuple(part[np.ix_(rows, rows)] for part in parts)
-
     def between(self, X: Any, Y: Any | None, n_threads: int) -> Array:
         """Return the kernel of rows of `X` with those of `Y`, or of `X`."""
         return self.matrix(self.parts(X, Y, n_threads))
@@ -198,6 +197,19 @@ class Kernel:
     def _bounds_of(self, name: str) -> Any:
         bounds = getattr(self, f"{name}_bounds")
         return bounds if isinstance(bounds, str) else [b * self._unit for b in bounds]
+
+    def starts(self, bounds: Mapping[str, tuple[float, float]]) -> list[Kernel]:
+        """Return the kernel, and with each parameter all over its bounds; none for no parameters.
+
+        Where no two rows have anything in common, noise is as good a model, from which no gradient
+        leads away.
+        """
+        tried = [
+            self.with_parameters({name: value})
+            for name, pair in bounds.items()
+            for value in np.geomspace(*pair, _N_TRIED).tolist()
+        ]
+        return [self, *tried] if tried else []
 
     def parameter(self, name: str) -> Any:
         """Return a parameter, which is positive."""

@@ -10,8 +10,8 @@ from scipy.spatial.distance import cdist
 from histrs import _histrs
 from histrs._row_weights import in_units_of_mean
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._kernels.base import Kernel, Takes
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 from histrs.spd._distances import check_definite
 from histrs.spd._kernels import nearest_definite
 from histrs.spd._mean import roots

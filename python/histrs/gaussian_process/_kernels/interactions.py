@@ -7,12 +7,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._hyperparameters import Bounds
-from histrs.gaussian_process._interactions.kernel import PairKernel, PairRows
-from histrs.gaussian_process._interactions.search import Interactions as Pairs
-from histrs.gaussian_process._interactions.search import check_pairs
+from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._kernels.rows import as_matrix
+from histrs.gaussian_process._learning.hyperparameters import Bounds
+from histrs.gaussian_process._learning.pair_search import Interactions as Pairs
+from histrs.gaussian_process._learning.pair_search import check_pairs
 
 
 class Interactions(Kernel):
@@ -99,8 +99,8 @@ class Interactions(Kernel):
         self.check()
         if self.are_found:
             raise ValueError(
-                f"{self!r} looks for pairs in what additive functions leave, as "
-                "IntersectionGPRegressor and IntersectionGPClassifier do: name the pairs."
+                f"{self!r} looks for pairs in what Intersection leaves of untransformed features, "
+                "beside no other term: name the pairs."
             )
         X = as_matrix(X)
         pairs = check_pairs(self.pairs, X.shape[1], None)  # type: ignore[arg-type]

@@ -10,10 +10,14 @@ from numpy.typing import ArrayLike
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import to_core
-from histrs.gaussian_process._hyperparameters import Bounds, WeightsName, weighted_kernel
-from histrs.gaussian_process._kernel import TransformName
 from histrs.gaussian_process._kernels.base import Kernel, Takes
+from histrs.gaussian_process._kernels.generalized import (
+    TransformName,
+    WeightsName,
+    weighted_kernel,
+)
 from histrs.gaussian_process._kernels.rows import as_matrix, double_pair
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
 class Intersection(Kernel):

@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
 class Linear(Kernel):

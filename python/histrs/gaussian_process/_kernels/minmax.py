@@ -11,9 +11,9 @@ from histrs import _histrs
 from histrs._scale import may_overflow
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix, to_core
-from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._kernels.rows import as_matrix, double_pair
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
 class MinMax(Kernel):

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as PeerKernel
 
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
 class Peer(Kernel):
@@ -53,10 +53,6 @@ class Peer(Kernel):
     def parts(self, X: Array, Y: Array | None, n_threads: int) -> Any:
         """Return the rows: nothing of the kernel is the same for all parameters."""
         return X, Y
-
-    def some(self, parts: Any, rows: Any) -> Any:
-        """Return some rows."""
-        return parts[0][rows], None
 
     def matrix(self, parts: Any) -> Array:
         """Return the kernel matrix."""

@@ -9,8 +9,8 @@ from sklearn.metrics.pairwise import euclidean_distances
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._hyperparameters import Bounds
 from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 ShapeName: TypeAlias = Literal["matern-3/2", "matern-5/2", "laplace", "gaussian"]
 

@@ -10,11 +10,12 @@ from numpy.typing import ArrayLike
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs._validation import to_core
-from histrs.gaussian_process._hyperparameters import Bounds, weighted_kernel
+from histrs.gaussian_process._bound.splines import SmoothRows, SmoothTerm
 from histrs.gaussian_process._kernels.base import Kernel, Takes
+from histrs.gaussian_process._kernels.generalized import weighted_kernel
 from histrs.gaussian_process._kernels.intersection import check_names_of_weights
 from histrs.gaussian_process._kernels.rows import as_matrix
-from histrs.gaussian_process._smooth.term import SmoothRows, SmoothTerm
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
 class Splines(Kernel):

@@ -23,10 +23,16 @@ from histrs._validation import (
     validate_columns,
     validate_data,
 )
-from histrs.gaussian_process._base import BaseIntersectionGP
-from histrs.gaussian_process._kernel_gp import KernelGP
-from histrs.gaussian_process._options import Bins, Fine, Solver
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._options import (
+    Bins,
+    Fine,
+    Solver,
+    SolverName,
+    VarianceName,
+)
 from histrs.gaussian_process._precision import in_precision_of_rows
+from histrs.gaussian_process._process import GaussianProcess
 from histrs.gaussian_process._sliced.matern import Coordinates
 from histrs.gaussian_process._sliced.metrics import MetricName
 from histrs.gaussian_process._sliced.partial_dependence import (
@@ -41,10 +47,8 @@ from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.gaussian_process._sliced.table import Table
 from histrs.gaussian_process._state import copied
-from histrs.gaussian_process._system import SolverName
-from histrs.gaussian_process._variance import VarianceName
 
-InnerGP = BaseIntersectionGP | KernelGP
+InnerGP = GaussianProcess
 
 # Rows whose projections are in memory at once.
 _BLOCK = 4096
@@ -177,14 +181,13 @@ class BaseSlicedGP(BaseEstimator):
         inner = copied(self._inner)
         # Its rows may be rounded, and answers are not.
         inner._targets_are_single = False
-        if not isinstance(inner, BaseIntersectionGP):
+        if not isinstance(inner.kernel_, GeneralizedKernel):
             if Bins.of(self.n_bins).n_bins is not None:
                 raise ValueError(
                     "The kernel is smooth, of which there are no tables: set n_bins=None, or fit "
                     'with n_bins, or with kernel="sliced".'
                 )
-            known = inner.get_params(deep=False)
-            names = [name for name in names if name in known]
+            names = [name for name in names if name not in ("n_bins", "variance")]
         return inner.set_params(**{name: getattr(self, name) for name in names})
 
     @in_precision_of_rows
@@ -289,7 +292,7 @@ class BaseSlicedGP(BaseEstimator):
             for values in grid_points(grid)
         )
         inner = fitted._inner_now(("n_jobs", "verbose"))
-        mean, std = averaged(inner._state()["_posterior"], parts, fitted._threads())
+        mean, std = averaged(inner._state()["_posterior"], parts)
         shape = tuple(len(values) for values in grid)
         std = np.broadcast_to(std * inner._units(), mean.shape)
         return PartialDependence(indices, tuple(grid), _on_grid(mean, shape), _on_grid(std, shape))

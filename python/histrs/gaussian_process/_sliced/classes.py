@@ -14,6 +14,7 @@ from histrs import _histrs
 from histrs._calibration import Readout, fit_calibration, log_losses
 from histrs._repeats import equal_rows
 from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._learning.spectrum import profiled_costs
 from histrs.gaussian_process._row_weights import repeats
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,
@@ -27,7 +28,6 @@ from histrs.gaussian_process._sliced.projections import (
     matrix_root,
     outer_gradients,
 )
-from histrs.gaussian_process._spectrum import profiled_costs
 from histrs.kernel_approximation._sliced_distance import draw_directions
 
 # Share of the projections in the kernel; the columns have the rest.

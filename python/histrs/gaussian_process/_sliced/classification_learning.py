@@ -23,7 +23,7 @@ from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
-from histrs.gaussian_process._classifier import IntersectionGPClassifier
+from histrs.gaussian_process._classifier import GPClassifier
 from histrs.gaussian_process._docs import CLASSIFICATION_FIT
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.intersection import Intersection
@@ -51,7 +51,7 @@ from histrs.gaussian_process._sliced.matern import (
 from histrs.gaussian_process._sliced.metrics import MetricName, are_collinear, first_metric
 from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.gaussian_process._state import replaced_whole
-from histrs.gaussian_process.general import GPClassifier
+from histrs.gaussian_process.additive import IntersectionGPClassifier
 
 # A metric that is learned in more steps predicts no better.
 _MAX_STEPS = 2

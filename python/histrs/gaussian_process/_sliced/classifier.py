@@ -13,14 +13,12 @@ from histrs._row_weights import ClassWeight
 from histrs._solvers.block_cg import Array
 from histrs._validation import NameOptions
 from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS
-from histrs.gaussian_process._options import Bins, Fine, Solver
+from histrs.gaussian_process._options import Bins, Fine, Solver, SolverName, VarianceName
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._sliced.classes import KernelName
 from histrs.gaussian_process._sliced.classification_learning import SlicedClassificationLearning
 from histrs.gaussian_process._sliced.docs import SLICED_GP
 from histrs.gaussian_process._sliced.metrics import MetricName
-from histrs.gaussian_process._system import SolverName
-from histrs.gaussian_process._variance import VarianceName
 
 
 @documented(CLASSIFICATION_GP, GAUSSIAN_PROCESS, SLICED_GP)

@@ -10,10 +10,9 @@ from sklearn.base import clone
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs.gaussian_process._classification import ClassTargets
+from histrs.gaussian_process._classifier import GPClassifier
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant
-from histrs.gaussian_process._online import rows_to_forget
 from histrs.gaussian_process._sliced.base import BaseSlicedGP, InnerGP
 from histrs.gaussian_process._sliced.classes import LearnedClasses
 from histrs.gaussian_process._sliced.columns import Columns, importances
@@ -21,6 +20,7 @@ from histrs.gaussian_process._sliced.interactions import Pair
 from histrs.gaussian_process._sliced.learning import Learned
 from histrs.gaussian_process._sliced.projection import Projection
 from histrs.gaussian_process._sliced.rows import drawn_rows
+from histrs.gaussian_process._systems.rows import rows_to_forget
 
 AnyInner = TypeVar("AnyInner", bound=InnerGP)
 
@@ -134,7 +134,7 @@ class SlicedFit(BaseSlicedGP):
             return inner
         of_some = None if sample_weight is None else sample_weight[some]
         few = clone(inner)
-        if isinstance(few, ClassTargets):
+        if isinstance(few, GPClassifier):
             # Nobody asks it for probabilities.
             few.set_params(calibration=None)
         few.fit(T[some], y[some], of_some)

@@ -6,20 +6,40 @@ from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
 
 from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs.gaussian_process._missing import MissingTargets
+from histrs.gaussian_process._likelihoods.patterns import (
+    APART,
+    Patterns,
+    add_rows,
+    score_of_table,
+)
+from histrs.gaussian_process._likelihoods.target_patterns import TrainingRows, missing_targets
 from histrs.gaussian_process._sliced.fitting import SlicedFit
 from histrs.gaussian_process._state import copied
-from histrs.gaussian_process._target_patterns import TrainingRows
 
 
-class SlicedMissingTargets(MissingTargets, SlicedFit):
+class SlicedMissingTargets(RegressorMixin, SlicedFit):
     """Asks the one fit there is, or that of each pattern of missing targets."""
 
-    _of_columns = (*MissingTargets._of_columns, "_table")
+    pattern_rows_: list[Indices]
+
+    def _refuse_patterns(self) -> None:
+        if Patterns.of(self) is not None:
+            raise ValueError(APART)
+
+    def _parameters_of(self, targets: Indices, n_targets: int) -> dict[str, Any]:
+        parameters: dict[str, Any] = self.get_params(deep=False)
+        return parameters
+
+    def _check_patterns(self, n_targets: int) -> None:
+        """Refuse nothing: separate fits have the parameters of one."""
+
+    def _check_entries(self, X: Any) -> None:
+        """Refuse nothing: numbers are of any kind."""
 
     def _of_targets(self, targets: Indices) -> Self:
         part = copied(self)
@@ -46,11 +66,11 @@ class SlicedMissingTargets(MissingTargets, SlicedFit):
                 f"y has shape {given.Y.shape}, and targets of earlier calls "
                 f"{(n_rows, n_targets)}: give as many targets per row as before."
             )
-        self._add_to_patterns(given, n_rows, n_targets)
+        add_rows(self, given, n_rows, n_targets)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
-        return self._has_patterns() or super().__sklearn_is_fitted__()
+        return Patterns.of(self) is not None or super().__sklearn_is_fitted__()
 
     def _answers(
         self,
@@ -60,21 +80,30 @@ class SlicedMissingTargets(MissingTargets, SlicedFit):
         at_once: bool = False,
         axis: int = -1,
     ) -> Any:
-        if not self._has_patterns():
+        patterns = Patterns.of(self)
+        if patterns is None:
             return super()._answers(X, ask, at_once=at_once)
-        return self._of_patterns(lambda fit: fit._answers(X, ask, at_once=at_once), axis)
+        return patterns.ask(lambda fit: fit._answers(X, ask, at_once=at_once), axis)
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination, mean over the targets; NaN do not count."""
+        if missing_targets(y) is None:
+            return float(super().score(X, y, sample_weight))
+        return score_of_table(self.predict(X), y, sample_weight)
 
     @property
     def std_error_(self) -> float:
         """Mean relative error of standard deviations, as measured; 0 where they are exact."""
-        if self._has_patterns():
-            return self._largest_std_error()
-        return super().std_error_
+        patterns = Patterns.of(self)
+        if patterns is None:
+            return super().std_error_
+        return float(max(fit.std_error_ for fit in patterns.fits()))
 
     @property
     def quantization_error_bound_(self) -> Array:
         """What no number from the table of `n_bins` cells is off by more than."""
-        if self._has_patterns():
-            bound: Array = self._of_patterns(lambda fit: fit.quantization_error_bound_)
-            return bound
-        return super().quantization_error_bound_
+        patterns = Patterns.of(self)
+        if patterns is None:
+            return super().quantization_error_bound_
+        bound: Array = patterns.ask(lambda fit: fit.quantization_error_bound_)
+        return bound

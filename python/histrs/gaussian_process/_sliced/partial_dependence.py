@@ -9,12 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs import _histrs
 from histrs._frames import Column
 from histrs._solvers.block_cg import Array
-from histrs._validation import to_core
-from histrs.gaussian_process._dense.posterior import DensePosterior
-from histrs.gaussian_process._posterior import Posterior
+from histrs.gaussian_process._posterior.posterior import Posterior
 
 
 class PartialDependence(NamedTuple):
@@ -84,9 +81,7 @@ def with_values(
     return changed
 
 
-def averaged(
-    posterior: Posterior | DensePosterior, parts: Iterable[NDArray[Any]], n_threads: int
-) -> tuple[Array, Array]:
+def averaged(posterior: Posterior, parts: Iterable[NDArray[Any]]) -> tuple[Array, Array]:
     r"""Return mean and standard deviation of the average latent function over groups of rows.
 
     The average of a Gaussian process over rows :math:`x_r` is Gaussian, with covariance
@@ -96,12 +91,10 @@ def averaged(
 
     Parameters
     ----------
-    posterior : Posterior or DensePosterior
+    posterior : Posterior
         Of projections.
     parts : iterable of ndarray of shape (n_rows, n_projections)
         Groups of rows, of which one is in memory at a time.
-    n_threads : int
-        Threads of the core.
 
     Returns
     -------
@@ -110,30 +103,13 @@ def averaged(
     std : ndarray of shape (n_groups, n_systems)
         In units in which targets have scale 1.
     """
-    found = [_covariances(posterior, T, n_threads) for T in parts]
+    found = [posterior.bound.average(T) for T in parts]
     k = np.ascontiguousarray(np.column_stack([cross for cross, _ in found]))
     prior = np.array([variance for _, variance in found])
     readout = posterior.readouts["mean"]
     mean = k.T @ (posterior.weights @ readout.matrix) + readout.offset
     variance = posterior.variance_of(prior, lambda some: k[:, some])
     return mean, np.sqrt(variance)
-
-
-def _covariances(
-    posterior: Posterior | DensePosterior, T: NDArray[Any], n_threads: int
-) -> tuple[Array, float]:
-    """Return the covariances of the average with training rows, and its variance."""
-    if isinstance(posterior, DensePosterior):
-        system = posterior.system
-        cross = system.kernel.between(T, system.X, n_threads).mean(axis=0)
-        among = system.kernel.between(T, None, n_threads)
-        return cross, float(among.mean())
-    # Products with the kernel of the group, in time linear in the rows of both.
-    rows = posterior.system.kernel.rows(T, n_threads)
-    columns = _histrs.SortedColumns(to_core(rows), n_threads)
-    share = np.full((len(T), 1), 1.0 / len(T))
-    cross = columns.cross_product(to_core(posterior.system.rows), share, n_threads)[:, 0]
-    return cross, float(columns.product(share, n_threads).mean())
 
 
 def grid_points(grid: Sequence[NDArray[Any]]) -> list[tuple[Any, ...]]:

@@ -19,10 +19,18 @@ from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._kernels.intersection import Intersection
 from histrs.gaussian_process._kernels.projected import Projected
+from histrs.gaussian_process._likelihoods.patterns import Patterns, add_rows
+from histrs.gaussian_process._likelihoods.target_patterns import (
+    TrainingRows,
+    filled,
+    missing_targets,
+    patterns_of,
+    with_targets,
+)
+from histrs.gaussian_process._likelihoods.units import standardised
 from histrs.gaussian_process._options import Bins, Solver
 from histrs.gaussian_process._precision import in_precision_of_rows, is_single
-from histrs.gaussian_process._regression_learning import standardised
-from histrs.gaussian_process._regressor import IntersectionGPRegressor
+from histrs.gaussian_process._regressor import GPRegressor
 from histrs.gaussian_process._row_weights import roots, rows_of, telling
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.docs import SLICED_FIT
@@ -37,14 +45,7 @@ from histrs.gaussian_process._sliced.metrics import are_collinear, first_metric
 from histrs.gaussian_process._sliced.missing_targets import SlicedMissingTargets
 from histrs.gaussian_process._sliced.rows import drawn_rows
 from histrs.gaussian_process._state import copied, replaced_whole
-from histrs.gaussian_process._target_patterns import (
-    TrainingRows,
-    filled,
-    missing_targets,
-    patterns_of,
-    with_targets,
-)
-from histrs.gaussian_process.general import GPRegressor
+from histrs.gaussian_process.additive import IntersectionGPRegressor
 
 KernelName: TypeAlias = Literal["auto", "sliced", "splines"]
 _SMOOTHNESS: dict[KernelName, SmoothnessName] = {
@@ -97,9 +98,9 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         numbers, y, all_weights = given.checked, given.Y, given.weights
         patterns = patterns_of(y.reshape(len(y), -1))
         if len(patterns) > 1:
-            self._fit_patterns(given, patterns)
+            Patterns.fit(self, given, patterns)
             return
-        self._forget_patterns()
+        Patterns.forget_all(self)
         Y = y.reshape(len(y), -1)
         distinct = distinct_rows(numbers, Y, all_weights)
         Y, y, numbers = distinct.rows(Y, y, numbers)
@@ -200,14 +201,14 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         with replaced_whole(self) as draft:
             draft._targets_are_single = self._targets_are_single and is_single(y)
             given = draft._weighted(X, y, sample_weight, reset=False)
-            if draft._has_patterns():
+            if Patterns.of(draft) is not None:
                 draft._add_further(given)
                 return self
             inner = draft._inner
             inner._check_shape_as_before(given.Y)
             if len(patterns_of(given.Y.reshape(len(given.Y), -1))) > 1:
                 n_rows = int(np.sum(inner._given.learned >= 0))
-                draft._add_to_patterns(given, n_rows, inner.Y_fit_.shape[1])
+                add_rows(draft, given, n_rows, inner.Y_fit_.shape[1])
                 return self
             of_rows = given.weights, given.n_given, given.with_weight
             draft._inner = draft._inner_with(given.checked, given.Y, *of_rows)

@@ -13,7 +13,7 @@ from histrs._docs import documented
 from histrs._solvers.block_cg import Array
 from histrs._validation import check_random_state
 from histrs.gaussian_process._docs import GAUSSIAN_PROCESS
-from histrs.gaussian_process._options import Bins, Fine, Solver
+from histrs.gaussian_process._options import Bins, Fine, Solver, SolverName, VarianceName
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows
 from histrs.gaussian_process._sliced.docs import SLICED_GP
 from histrs.gaussian_process._sliced.metrics import MetricName
@@ -21,8 +21,6 @@ from histrs.gaussian_process._sliced.regression_learning import (
     KernelName,
     SlicedRegressionLearning,
 )
-from histrs.gaussian_process._system import SolverName
-from histrs.gaussian_process._variance import VarianceName
 
 
 @documented(GAUSSIAN_PROCESS, SLICED_GP)

@@ -1,0 +1,276 @@
+"""Kernels of all pairs of training rows: as a matrix, or in few bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs._memory import most_stored_rows, physical_memory
+from histrs._scale import check_computed, may_overflow
+from histrs._solvers.block_cg import Array
+from histrs._solvers.low_rank import Landmarks
+from histrs._solvers.preconditioners import Indices
+from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
+from histrs.gaussian_process._bound.rows import stacked
+from histrs.gaussian_process._bound.scores import Score, ScoreOfPairs
+from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._options import Interpolation, PreconditionerName
+
+# Part of the memory that matrices of all pairs of rows may take.
+_MEMORY_SHARE = 0.75
+# Entries of the kernel between training rows and others that are made at a time.
+_ENTRIES = 1 << 20
+# Training rows that are solved for to learn how cached variances are off.
+_N_SOLVED = 32
+
+
+def check_memory(n_rows: int, n_matrices: int) -> None:
+    """Fail before matrices of all pairs of rows are made that the machine cannot hold.
+
+    Raises
+    ------
+    MemoryError
+        With the sizes, and what to do.
+    """
+    needed, there = 8.0 * n_matrices * n_rows**2, physical_memory()
+    if needed > _MEMORY_SHARE * there:
+        most = int((_MEMORY_SHARE * there / (8.0 * n_matrices)) ** 0.5)
+        raise MemoryError(
+            f"{n_rows} rows take {needed / 1e9:.1f} GB: {n_matrices} matrices of all pairs of rows "
+            f"in double precision, on a machine of {there / 1e9:.1f} GB. Fit at most {most} rows."
+        )
+
+
+def check_stored_memory(n_rows: int) -> None:
+    """Fail before sums of all pairs of rows are kept that the machine cannot hold.
+
+    Raises
+    ------
+    MemoryError
+        With the sizes, and what to do.
+    """
+    most = most_stored_rows(_MEMORY_SHARE)
+    if n_rows > most:
+        needed, there = float(n_rows) ** 2, physical_memory()
+        raise MemoryError(
+            f"{n_rows} rows take {needed / 1e9:.1f} GB: two bytes for every pair of rows, on a "
+            f"machine of {there / 1e9:.1f} GB. Fit at most {most} rows, or the additive model, "
+            "IntersectionGPRegressor, whose memory is linear in the entries."
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllPairs(Bound):
+    """A kernel with what it keeps of all pairs of its training rows."""
+
+    X: Any
+    kernel: Kernel
+    n_threads: int
+
+    @property
+    def diagonal(self) -> Array:
+        """Diagonal of `K`."""
+        return self.kernel.diagonal(self.X, self.n_threads)
+
+    def check(self, solver: str) -> None:
+        """Refuse ways to solve that are of additive kernels."""
+        if solver not in ("auto", "cholesky", "cg"):
+            raise ValueError(
+                f"solver={solver!r} is of additive kernels, and {self.kernel!r} is none: choose "
+                '"auto", "cholesky" or "cg".'
+            )
+
+    # ---- any rows ------------------------------------------------------------------------------
+
+    def blocks(self, T: Any, n_threads: int | None = None) -> Iterator[tuple[slice, Array]]:
+        """Yield the kernel of some rows at a time with the training rows, and which."""
+        n_threads = self.n_threads if n_threads is None else n_threads
+        # As many entries of the kernel as of rows, which may be converted.
+        size = max(1, _ENTRIES // max(*self.X.shape, 1))
+        for start in range(0, T.shape[0], size):
+            rows = slice(start, min(start + size, T.shape[0]))
+            yield rows, self.kernel.between(T[rows], self.X, n_threads)
+
+    def prior(self, T: Any) -> Array:
+        """Return `k(x, x)` of rows."""
+        with may_overflow():
+            variances = self.kernel.diagonal(T, self.n_threads)
+        check_computed(variances, "Variances")
+        return variances
+
+    def gram(self, T: Any) -> Array:
+        """Return `K(T, T)`."""
+        return self.kernel.between(T, None, self.n_threads)
+
+    def cross(self, T: Any) -> Array:
+        """Return `K(X_train, T)`."""
+        parts = [k.T for _, k in self.blocks(T)]
+        return np.hstack(parts) if parts else np.empty((self.n_rows, 0))
+
+    def columns_of_matrix(self, rows: Indices) -> Array:
+        """Return some columns of `K`."""
+        return self.kernel.between(self.X[rows], self.X, self.n_threads).T
+
+    def cross_of(self, some: NDArray[np.intp], T: Any) -> Array:
+        """Return `K(X_some, T)` of some training rows."""
+        return self.kernel.between(self.X[some], T, self.n_threads)
+
+    def matrix_of(self, some: NDArray[np.intp]) -> Array:
+        """Return `K` of some training rows."""
+        return self.kernel.between(self.X[some], None, self.n_threads)
+
+    def cross_product(self, T: Any, V: Array) -> Array:
+        """Return `K(T, X_train) V`."""
+        return ScoreOfPairs(self.blocks, V).evaluate(T, self.n_threads)
+
+    def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
+        """Return `K(X, X_train) V` for any rows."""
+        return ScoreOfPairs(self.blocks, V)
+
+    # ---- other rows ----------------------------------------------------------------------------
+
+    def _of_rows(self, X: Any) -> Self:
+        """Return the kernel on other rows."""
+        raise NotImplementedError
+
+    def inserted(self, X: Any, weights: Array | None) -> Self:
+        """Return the kernel on further rows behind these."""
+        return self._of_rows(stacked(self.X, X))
+
+    def removed(self, kept: Indices, removed: Indices) -> Self:
+        """Return the kernel on the rows that are kept."""
+        return self._of_rows(self.X[kept])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MatrixBound(AllPairs):
+    """A kernel whose matrix is made of parts that do not depend on its parameters."""
+
+    known_parts: Any = None
+    """What the kernel matrix is made of, where that is at hand."""
+
+    refines: ClassVar[bool] = False
+
+    @cached_property
+    def parts(self) -> Any:
+        """What the kernel matrix is made of."""
+        if self.known_parts is not None:
+            return self.known_parts
+        return self.kernel.parts(self.X, None, self.n_threads)
+
+    @cached_property
+    def _kept(self) -> Array:
+        return self.kernel.matrix(self.parts)
+
+    def matrix(self) -> Array:
+        """Return `K`, as a new array in C order."""
+        return self._kept.copy() if "_kept" in vars(self) else self.kernel.matrix(self.parts)
+
+    def product(self, V: Array) -> Array:
+        """Return `K V`; the matrix is kept."""
+        product: Array = self._kept @ V
+        return product
+
+    def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
+        """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters."""
+        of_entries = (panel * signs) @ panel.T
+        return {
+            name: float(np.vdot(self.kernel.derivative(name, self.parts), of_entries))
+            for name in names
+        }
+
+    def prefers_factor(self, n_outputs: int) -> bool:
+        """Say that a factor is the better way to solve."""
+        return True
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a likelihood takes factors: it does."""
+        return True
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """Return another kernel on the same rows; another expression has other parts."""
+        same = type(kernel) is type(self.kernel)
+        return replace(self, kernel=kernel, known_parts=self.parts if same else None)
+
+    def lighter(self) -> Self:
+        """Return the same without the matrix and its parts."""
+        return replace(self, known_parts=None)
+
+    def check_size(self, n_rows: int, n_systems: int) -> None:
+        """Fail before there are more rows than memory holds the matrix and factors of."""
+        check_memory(n_rows, n_systems + 1)
+
+    def _of_rows(self, X: Any) -> Self:
+        return replace(self, X=X, known_parts=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredBound(AllPairs):
+    """A kernel that keeps all pairs of many rows in few bytes (`Kernel.stored`)."""
+
+    n_solved: ClassVar[int | None] = _N_SOLVED
+    has_nearby_rows: ClassVar[bool] = True
+
+    @cached_property
+    def stored(self) -> Any:
+        """What the kernel keeps of all pairs of rows."""
+        check_stored_memory(self.n_rows)
+        return self.kernel.stored(self.X, self.n_threads)
+
+    @property
+    def is_single(self) -> bool:  # type: ignore[override]
+        """Whether products are in single precision."""
+        return self.kernel.is_single
+
+    @property
+    def least_tol(self) -> float:  # type: ignore[override]
+        """Residual below which what is kept of the rows is too rough to say more."""
+        return self.kernel.least_tol
+
+    @property
+    def least_ratio(self) -> float:  # type: ignore[override]
+        """Noise over amplitude that what is kept of the rows asks for."""
+        return self.kernel.least_ratio(self.n_rows)
+
+    @cached_property
+    def diagonal(self) -> Array:
+        """Diagonal of `K`."""
+        return self.kernel.diagonal(self.X, self.n_threads)
+
+    def product(self, V: Array) -> Array:
+        """Return `K V`."""
+        return self.kernel.product(self.stored, np.ascontiguousarray(V), self.n_threads)
+
+    def with_kernel(self, kernel: Kernel) -> Self:
+        """Return another kernel on the same rows."""
+        return self if kernel is self.kernel else replace(self, kernel=kernel)
+
+    def as_matrix(self) -> MatrixBound:
+        """Return the kernel with its matrix, if memory holds it."""
+        check_memory(self.n_rows, self.kernel.n_parts + 2)
+        return MatrixBound(X=self.X, kernel=self.kernel, n_threads=self.n_threads)
+
+    def matrix(self) -> Array:
+        """Return `K`, as a new array in C order, if memory holds it."""
+        return self.as_matrix().matrix()
+
+    def prefers_factor(self, n_outputs: int) -> bool:
+        """Say that iterations are the better way to solve."""
+        return False
+
+    def preconditioner(
+        self, name: PreconditionerName, s: float, row_scale: Array | None
+    ) -> AnyPreconditioner:
+        """Return a partial factor from some columns."""
+        rank = self.kernel.n_landmarks(self.n_rows)
+        of_rows = s, rank, self.n_threads, row_scale
+        return Landmarks(lambda rows: self.columns_of_matrix(rows).T, self.diagonal, *of_rows)
+
+    def _of_rows(self, X: Any) -> Self:
+        return replace(self, X=X)

@@ -1,0 +1,233 @@
+"""The likelihood of one kernel matrix under every noise and amplitude.
+
+With `s = noise / amplitude`, the spaces that Lanczos builds from the targets and from random
+vectors are the same for `K` and `K + s I`. So one run serves every noise and amplitude, and their
+likelihood costs no further product.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from scipy import linalg
+
+from histrs._solvers.block_cg import Array
+from histrs._solvers.lanczos import Lanczos
+from histrs._solvers.log_det import rademacher
+from histrs.gaussian_process._learning.hyperparameters import Scales
+
+_FIRST_STEPS = 32
+_MAX_STEPS = 512
+# Columns that one pass over the data serves well, and from how many rows on half as many.
+_WIDTH = 16
+_MANY_ROWS = 1 << 14
+
+
+class KernelMatrix(Protocol):
+    """A kernel matrix, which need not be stored."""
+
+    def kernel_matrix(self) -> Array:
+        """Return `K`."""
+
+    def product(self, V: Array) -> Array:
+        """Return `K V`."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """A log marginal likelihood at some hyper-parameters."""
+
+    value: float
+    std: float
+    """Standard error of the value; 0 where it is exact."""
+    gradient: dict[str, Any]
+    """Derivatives by the logarithms of the hyper-parameters, by name."""
+    solved: bool = True
+    """Whether the solver reached its tolerance; if not, the value is too large."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What the likelihood is made of, with `A = K + s I` and `s = noise / amplitude`."""
+
+    shape: tuple[int, int]
+    """Of the targets `Y`."""
+    data: float
+    """`tr(Y^T A^-1 Y)`."""
+    log_det: float
+    """`log det A`."""
+    data_slope: float
+    """`tr(Y^T A^-2 Y)`."""
+    trace_inverse: float
+    """`tr(A^-1)`."""
+    n_repeats: float = 0.0
+    """Rows that equal others in all but their noise."""
+
+    def log_likelihood(self, values: Scales) -> float:
+        """Return the log marginal likelihood (eq. 4), summed over the outputs."""
+        n, n_outputs = self.shape
+        a = values.amplitude
+        determinant = self.log_det + n * float(np.log(2.0 * np.pi * a))
+        determinant += self.n_repeats * float(np.log(2.0 * np.pi * values.noise))
+        return -0.5 * (self.data / a + n_outputs * determinant)
+
+    def gradient(self, values: Scales) -> dict[str, Any]:
+        """Return its derivatives by the logarithms of noise and amplitude."""
+        n, n_outputs = self.shape
+        a = values.amplitude
+        noise = 0.5 * (values.noise / a) * (self.data_slope / a - n_outputs * self.trace_inverse)
+        amplitude = 0.5 * (self.data / a - n_outputs * n) - noise
+        return {"noise": noise - 0.5 * n_outputs * self.n_repeats, "amplitude": amplitude}
+
+
+@dataclass(frozen=True)
+class Measure:
+    """`sum(weights * f(nodes))` stands for a quadratic form, or a trace, of `f(K)`."""
+
+    nodes: Array
+    weights: Array
+
+    def inverse(self, s: float, power: int = 1) -> float:
+        """Return the form of `(K + s I)^-power`."""
+        nodes, terms = self.nodes + s, self.weights
+        # A ratio so small that the form overflows is no candidate.
+        with np.errstate(over="ignore"):
+            for _ in range(power):
+                # One by one: no power of a large node.
+                terms = terms / nodes
+            return float(np.sum(terms))
+
+    def log(self, s: float) -> float:
+        """Return the form of `log(K + s I)`."""
+        return float(np.sum(self.weights * np.log(self.nodes + s)))
+
+    @classmethod
+    def mean(cls, measures: list[Measure]) -> Measure:
+        """Return the mean of some measures."""
+        nodes = np.concatenate([m.nodes for m in measures])
+        return cls(nodes, np.concatenate([m.weights for m in measures]) / len(measures))
+
+
+def profiled_costs(nodes: Array, squares: Array, ratios: Array, n_repeats: float = 0.0) -> Array:
+    """Return -2 times the log likelihood at ratios of noise to signal variance, less a constant.
+
+    Of a ratio `s` the best signal variance is the mean of `squares / (nodes + s)`.
+
+    Parameters
+    ----------
+    nodes : ndarray of shape (n_samples,)
+        Eigenvalues of the kernel matrix.
+    squares : ndarray of shape (n_samples, n_groups)
+        Squares of the targets in its eigenvectors: of one, or sums over those that share a noise.
+    ratios : ndarray of shape (n_ratios,)
+        The ratios.
+    n_repeats : float, default=0
+        Rows that equal others in all but their noise.
+
+    Returns
+    -------
+    costs : ndarray of shape (n_ratios, n_groups)
+        For a target each.
+    """
+    unit = float(nodes.mean()) or 1.0
+    # What nodes are counted in cancels.
+    A = (ratios[:, None] + nodes) / unit
+    determinant = np.sum(np.log(A), axis=1)[:, None]
+    determinant += n_repeats * np.log(ratios / unit)[:, None]
+    return np.asarray((len(nodes) + n_repeats) * np.log((1.0 / A) @ squares) + determinant)
+
+
+class Spectrum:
+    """What is known of the kernel matrix: a measure for each target, and some for its trace."""
+
+    n_rows: int
+    data: list[Measure]
+    traces: list[Measure]
+    log_jacobian: float
+    """What is added to the likelihood of each target."""
+    n_repeats: float
+    """Rows that equal others in all but their noise."""
+
+    def evaluate(self, values: Scales, outputs: slice) -> Evaluation:
+        """Return the log marginal likelihood of some outputs, and its slopes by `values`."""
+        data = self.data[outputs]
+        s = values.noise / values.amplitude
+        trace = Measure.mean(self.traces)
+        terms = Terms(
+            (self.n_rows, len(data)),
+            data=sum(measure.inverse(s) for measure in data),
+            log_det=trace.log(s),
+            data_slope=sum(measure.inverse(s, power=2) for measure in data),
+            trace_inverse=trace.inverse(s),
+            n_repeats=self.n_repeats,
+        )
+        logs = [measure.log(s) for measure in self.traces]
+        std = np.std(logs, ddof=1) / np.sqrt(len(logs)) if len(logs) > 1 else 0.0
+        value = terms.log_likelihood(values) + len(data) * self.log_jacobian
+        return Evaluation(value, 0.5 * len(data) * float(std), terms.gradient(values))
+
+    def best_amplitude(self, s: float, outputs: slice) -> float:
+        """Return the amplitude of largest likelihood among those with `noise = s amplitude`."""
+        data = self.data[outputs]
+        n_rows = self.n_rows + self.n_repeats
+        return sum(measure.inverse(s) for measure in data) / (n_rows * len(data))
+
+    def refine(self) -> bool:
+        """Come nearer to the spectrum; say whether there was anything to come nearer to."""
+        raise NotImplementedError
+
+
+class ExactSpectrum(Spectrum):
+    """All eigenvalues of the kernel matrix, and the targets in its eigenvectors."""
+
+    def __init__(
+        self,
+        system: KernelMatrix,
+        Y: Array,
+        log_jacobian: float = 0.0,
+        n_repeats: float = 0.0,
+    ) -> None:
+        self.n_rows, self.log_jacobian, self.n_repeats = len(Y), log_jacobian, n_repeats
+        nodes, Q = linalg.eigh(system.kernel_matrix(), overwrite_a=True, check_finite=False)
+        nodes = np.maximum(nodes, 0.0)
+        self.data = [Measure(nodes, weights) for weights in ((Q.T @ Y) ** 2).T]
+        self.traces = [Measure(nodes, np.ones(len(nodes)))]
+
+    def refine(self) -> bool:
+        """Say that nothing is left to refine."""
+        return False
+
+
+class LanczosSpectrum(Spectrum):
+    """Gauss quadratures for the targets and for vectors of random signs."""
+
+    def __init__(
+        self,
+        system: KernelMatrix,
+        Y: Array,
+        rng: np.random.Generator,
+        log_jacobian: float = 0.0,
+        n_repeats: float = 0.0,
+    ) -> None:
+        self.log_jacobian, self.n_repeats = log_jacobian, n_repeats
+        self.n_rows, self._n_outputs = n, n_outputs = Y.shape
+        width = _WIDTH if n <= _MANY_ROWS else _WIDTH // 2
+        n_probes = max(-n_outputs % width, 2)
+        V = np.hstack([Y, rademacher(n, n_probes, rng)])
+        self._lanczos = Lanczos(system.product, V, keep_basis=False, max_steps=_MAX_STEPS)
+        self._run(_FIRST_STEPS)
+
+    def _run(self, n_steps: int) -> None:
+        self._lanczos.run(n_steps)
+        pairs = [tridiagonal.measure() for tridiagonal in self._lanczos.tridiagonals()]
+        measures = [Measure(np.maximum(nodes, 0.0), weights) for nodes, weights in pairs]
+        self.data, self.traces = measures[: self._n_outputs], measures[self._n_outputs :]
+
+    def refine(self) -> bool:
+        """Take half as many steps again; say whether there were any to take."""
+        if self._lanczos.done:
+            return False
+        self._run(self._lanczos.n_steps // 2)
+        return True

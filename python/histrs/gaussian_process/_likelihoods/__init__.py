@@ -1,0 +1,1 @@
+"""What targets are, and how scores become answers."""

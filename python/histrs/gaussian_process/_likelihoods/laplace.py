@@ -1,0 +1,292 @@
+r"""The mode of a latent function that classes follow, and the Gaussian that is like it there.
+
+With probabilities :math:`1 / (1 + e^{-f})` of the class, weights `w` of rows and a prior
+:math:`f \sim N(b, a K)`, `b` normal too, Newton's method finds the mode of the posterior
+(Rasmussen and Williams, 2006, section 3.4). Each step is a regression: of targets
+:math:`z = f + (t - \pi) / (\pi (1 - \pi))` whose noise is 1 over the curvature
+:math:`W = w \pi (1 - \pi)`, so that products, factors, tables and variances are those of rows
+with weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit, log_expit
+
+from histrs._calibration import fit_calibration, logits_of_classes
+from histrs._labels import index_of_best
+from histrs._solvers.block_cg import Array
+from histrs._solvers.row_scale import scale_both_sides
+from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
+from histrs.gaussian_process._learning.leave_one_out import diagonal_of_inverse, less_left_out
+from histrs.gaussian_process._learning.likelihood import BaseLikelihood
+from histrs.gaussian_process._learning.spectrum import Evaluation
+from histrs.gaussian_process._likelihoods.bias import BIAS_VARIANCE, BiasSolution
+from histrs.gaussian_process._systems.system import System
+
+_MAX_STEPS = 60
+_LEAST_STEP = 1e-6
+_ROUNDING = 1e-13
+# Of a row that is certain: less would be lost beside others.
+LEAST_CURVATURE = 1e-14
+# Variances of the logit that are tried, in units of the kernel's mean variance over the rows.
+_LEAST_UNIT = 1e-8
+_AMPLITUDES = np.logspace(-0.5, 2.5, 7)
+
+
+@dataclass(frozen=True)
+class Mode:
+    """The mode of one output, and the regression that has it for its mean."""
+
+    system: System
+    """With the roots of `W` for the scale of its rows, and a noise variance of 1."""
+    targets: Array
+    """`z`."""
+    weights: Array
+    """`(K + W^-1 / a)^-1 (z - b)`."""
+    bias: float
+    """`b`."""
+    residual: float
+    """Largest entry of `w (t - pi) - weights / a`, which is 0 at the mode."""
+    n_steps: int
+    log_posterior: float
+    """`log p(t | f) + log p(f)` but for determinants."""
+    of_bias: BiasSolution
+
+    def left_out(self, stays: Array | None) -> Array:
+        """Return the mean of each row by a fit without it, less the bias of all."""
+        targets = self.targets - self.bias
+        return left_out(self.system, targets, self.weights, self.of_bias, stays)
+
+    @property
+    def log_evidence(self) -> float:
+        """Logarithm of the marginal likelihood by Laplace's approximation."""
+        n = len(self.weights)
+        half_log_det = float(np.sum(np.log(np.diag(self.system.factor.whole()))))
+        of_bias = 0.5 * float(np.log(self.of_bias.determinant))
+        return self.log_posterior - half_log_det - of_bias + 0.5 * n * float(np.log(self.system.s))
+
+
+def left_out(
+    system: System,
+    targets: Array,
+    weights: Array,
+    of_bias: BiasSolution,
+    stays: Array | None,
+) -> Array:
+    """Return means of targets, which are less the bias, of each row by a regression without it.
+
+    `stays` is what part of each row it keeps; None for 0.
+    """
+    diagonal = diagonal_of_inverse(system) - of_bias.in_inverse(system.amplitude)
+    means: Array = targets - weights / less_left_out(system, diagonal, stays)
+    return means
+
+
+def find_mode(
+    base: System,
+    positive: NDArray[np.bool_],
+    sample_weight: Array | None,
+    tol: float,
+    start: Array | None = None,
+    kernel_matrix: Array | None = None,
+) -> Mode:
+    """Return the mode by Newton's method, from `start` as weights that count the amplitude in.
+
+    Parameters
+    ----------
+    base : System
+        Without a scale of rows, and with a noise variance of 1.
+    positive : ndarray of bool of shape (n_samples,)
+        Which rows are of the class.
+    sample_weight : ndarray of shape (n_samples,) or None
+        What each row counts; None for 1.
+    tol : float
+        Largest entry of what is left of the gradient.
+    start : ndarray of shape (n_samples,), default=None
+        Where to start.
+    kernel_matrix : ndarray of shape (n_samples, n_samples), default=None
+        `K`, if the systems of steps shall be factorised.
+    """
+    n = len(positive)
+    w = np.ones(n) if sample_weight is None else sample_weight
+    sign = np.where(positive, 1.0, -1.0)
+    ratio = BIAS_VARIANCE / base.amplitude
+
+    def product(v: Array) -> Array:
+        if kernel_matrix is not None:
+            return kernel_matrix @ v
+        return base.product(np.ascontiguousarray(v[:, None]))[:, 0]
+
+    def objective(weights: Array, f: Array, bias: float) -> float:
+        prior = weights @ (f - bias) / base.amplitude + bias**2 / BIAS_VARIANCE
+        return float(w @ log_expit(sign * f) - 0.5 * prior)
+
+    weights = np.zeros(n) if start is None else start
+    bias = ratio * float(weights.sum())
+    f = product(weights) + bias if start is not None else np.zeros(n)
+    value = objective(weights, f, bias)
+    steps, stuck, last = 0, False, np.inf
+    while True:
+        gradient = w * sign * expit(-sign * f)
+        curvature = np.maximum(w * expit(f) * expit(-f), LEAST_CURVATURE)
+        residual = float(np.max(np.abs(gradient - weights / base.amplitude), initial=0.0))
+        # At 0, no probability is off by more than a half, which a tolerance must not hide.
+        done = residual <= tol and steps > 0
+        done |= (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
+        last = residual
+        targets = f + gradient / curvature
+        system = at_curvature(base, curvature, kernel_matrix)
+        new_weights, new_bias, of_bias = regress(system, targets, tol)
+        if done:
+            return Mode(system, targets, new_weights, new_bias, residual, steps, value, of_bias)
+        new_f = product(new_weights) + new_bias
+        # Near the mode, rounding hides what is gained; there the gradient tells.
+        rounding = _ROUNDING * (1.0 + abs(value))
+        step, stuck = 1.0, True
+        while step >= _LEAST_STEP:
+            tried = weights + step * (new_weights - weights)
+            tried_f = f + step * (new_f - f)
+            tried_bias = bias + step * (new_bias - bias)
+            reached = objective(tried, tried_f, tried_bias)
+            if reached > value - rounding:
+                stuck = reached < value + rounding
+                weights, f, bias, value = tried, tried_f, tried_bias, reached
+                break
+            step *= 0.5
+        steps += 1
+
+
+def at_curvature(base: System, curvature: Array, kernel_matrix: Array | None = None) -> System:
+    """Return the system of the regression that is like the likelihood where it has a curvature."""
+    system = base.with_row_scale(np.sqrt(curvature))
+    if kernel_matrix is not None:
+        K = kernel_matrix.copy()
+        scale_both_sides(system.row_scale, K)
+        vars(system)["factor"] = system.factor_of(K)
+    return system
+
+
+def regress(system: System, targets: Array, tol: float) -> tuple[Array, float, BiasSolution]:
+    """Return weights, and the bias that they are the residual of."""
+    ratio = BIAS_VARIANCE / system.amplitude
+    Y = np.column_stack([targets, np.ones(len(targets))])
+    solved = system.solve_targets(Y, np.full(2, 0.1 * tol)).X
+    determinant = 1.0 + ratio * float(solved[:, 1].sum())
+    bias = ratio * float(solved[:, 0].sum()) / determinant
+    weights: Array = solved[:, 0] - bias * solved[:, 1]
+    return weights, bias, BiasSolution(solved[:, 1], determinant)
+
+
+class LaplaceLikelihood(BaseLikelihood):
+    """The log marginal likelihood of classes by Laplace's approximation.
+
+    Parameters
+    ----------
+    make_base : callable
+        Returns the system of hyper-parameters, as `find_mode` takes it.
+    Y : ndarray of shape (n_samples, n_outputs)
+        +1 where a row is of the class of an output, else -1.
+    sample_weight : ndarray of shape (n_samples,) or None
+        What each row counts; None for 1.
+    tol : float
+        As that of `find_mode`.
+    """
+
+    why_no_gradient = "likelihood='bernoulli' has no gradient: leave eval_gradient out."
+
+    def __init__(
+        self,
+        make_base: Callable[[Hyperparameters], System],
+        Y: Array,
+        sample_weight: Array | None,
+        tol: float,
+    ) -> None:
+        super().__init__(Y)
+        self._make_base = make_base
+        self._sample_weight = sample_weight
+        self._tol = tol
+
+    @property
+    def has_gradient(self) -> bool:
+        """Whether there is a gradient."""
+        return False
+
+    def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
+        """Return the likelihood, summed over the outputs, whatever the noise variance is."""
+        base = self._make_base(values)
+        K, weights = base.kernel_matrix(), self._sample_weight
+        modes = [find_mode(base, y > 0, weights, self._tol, None, K) for y in self.targets.T]
+        solved = all(mode.residual <= self._tol for mode in modes)
+        return Evaluation(sum(mode.log_evidence for mode in modes), 0.0, {}, solved)
+
+
+def best_amplitude(
+    loss: Callable[[float, Any], tuple[float, Any]],
+    kernel_matrix: Array,
+    bounds: tuple[float, float],
+) -> float:
+    """Return the variance of the logit of least loss.
+
+    Parameters
+    ----------
+    loss : callable
+        Returns the loss of a variance, and where the next one may start; it is given where the one
+        before said, at first None.
+    kernel_matrix : ndarray of shape (n_samples, n_samples)
+        `K`, whose size is the unit of the variances that are tried.
+    bounds : tuple of float
+        Least and greatest variance.
+    """
+    mean = float(np.mean(np.diag(kernel_matrix)))
+    unit = mean - float(np.mean(kernel_matrix))
+    if not unit > _LEAST_UNIT * mean:
+        # Of rows that hardly differ, what is left of the kernel is rounding.
+        unit = mean if mean > 0.0 else 1.0
+    with np.errstate(over="ignore"):
+        tried = np.unique(np.clip(_AMPLITUDES / unit, *bounds))
+    start, losses = None, []
+    for amplitude in tried.tolist():
+        value, start = loss(amplitude, start)
+        losses.append(value)
+    return float(tried[int(np.argmin(losses))])
+
+
+def loss_by_left_out(
+    make_base: Callable[[float], System],
+    kernel_matrix: Array,
+    Y: Array,
+    sample_weight: Array | None,
+    tol: float,
+    stays: Array | None = None,
+) -> Callable[[float, Any], tuple[float, Any]]:
+    """Return the log loss of rows by fits without each, calibrated, as `best_amplitude` takes it.
+
+    `make_base` returns the system of a variance; `Y` is +1 where a row is of the class of an
+    output, else -1.
+    """
+    labels = index_of_best(Y)
+
+    def loss(amplitude: float, starts: list[Any] | None) -> tuple[float, list[Array]]:
+        base = make_base(amplitude)
+        modes = [
+            find_mode(base, y > 0, sample_weight, tol, start, kernel_matrix)
+            for y, start in zip(Y.T, starts or [None] * Y.shape[1], strict=True)
+        ]
+        scores = np.column_stack([mode.left_out(stays) for mode in modes])
+        return _calibrated_loss(scores, labels, sample_weight), [mode.weights for mode in modes]
+
+    return loss
+
+
+def _calibrated_loss(scores: Array, labels: NDArray[np.intp], weights: Array | None) -> float:
+    readout = fit_calibration(scores, labels, weights=weights)
+    logits = logits_of_classes(scores @ readout.matrix + readout.offset)
+    of_labels = logits[np.arange(len(labels)), labels]
+    losses = np.logaddexp.reduce(logits, axis=1) - of_labels
+    return float(np.average(losses, weights=weights))

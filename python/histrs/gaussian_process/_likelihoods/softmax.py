@@ -1,0 +1,315 @@
+r"""The mode of latent functions, one per class, whose softmax is the probability of the classes.
+
+With priors :math:`f_c \sim N(0, C)`, `C = a K + \beta 1 1^T`, and probabilities
+:math:`\pi = \mathrm{softmax}(f)`, the likelihood of a row of weight `w` has the curvature
+:math:`W = w (\mathrm{diag}(\pi) - \pi \pi^T)` (Rasmussen and Williams, 2006, section 3.5). A Newton
+step solves
+
+.. math:: (I + W C) \alpha = W f + w (t - \pi), \qquad f = C \alpha,
+
+by conjugate gradients, preconditioned by factors of a matrix per class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import linalg
+from scipy.special import log_softmax, softmax
+
+from histrs._labels import index_of_best
+from histrs._solvers.block_cg import Array
+from histrs._solvers.cholesky import SHORT_ROWS, factorise_in_place
+from histrs._solvers.row_scale import scale_both_sides
+from histrs._threads import leavable_if
+from histrs.gaussian_process._bound.all_pairs import check_memory
+from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
+from histrs.gaussian_process._learning.spectrum import Evaluation
+from histrs.gaussian_process._likelihoods.bias import BIAS_VARIANCE
+from histrs.gaussian_process._likelihoods.laplace import (
+    LEAST_CURVATURE,
+    LaplaceLikelihood,
+    Mode,
+    at_curvature,
+    regress,
+)
+from histrs.gaussian_process._likelihoods.softmax_newton import (
+    NewtonSystem,
+    curvature_of,
+    factor_of,
+)
+from histrs.gaussian_process._systems.system import System
+
+_MAX_STEPS = 60
+_LEAST_STEP = 1e-6
+_ROUNDING = 1e-13
+# Rows whose covariances are computed at a time, at most, and numbers that they take.
+_ROWS = 256
+_NUMBERS = 2**24
+
+
+@dataclass(frozen=True)
+class SoftmaxMode:
+    """The mode of the functions of all classes at the training rows."""
+
+    alpha: Array
+    """`C^-1 f`, a column per class."""
+    f: Array
+    probabilities: Array
+    residual: float
+    """Largest entry of `w (t - pi) - alpha`, which is 0 at the mode."""
+    n_steps: int
+    log_posterior: float
+    """`log p(t | f) + log p(f)` but for determinants."""
+
+
+class SoftmaxPrior:
+    """The prior of each class's function at the training rows.
+
+    Parameters
+    ----------
+    kernel_matrix : ndarray of shape (n_samples, n_samples)
+        `K`.
+    amplitude : float
+        `a`.
+    """
+
+    def __init__(self, kernel_matrix: Array, amplitude: float) -> None:
+        self.covariance = amplitude * kernel_matrix + BIAS_VARIANCE
+
+    def mode_at(self, alpha: Array) -> SoftmaxMode:
+        """Return a mode that was found before."""
+        alpha = _balanced(alpha)
+        f = self.covariance @ alpha
+        return SoftmaxMode(alpha, f, softmax(f, axis=1), 0.0, 0, 0.0)
+
+    def find_mode(
+        self,
+        labels: NDArray[np.intp],
+        n_classes: int,
+        sample_weight: Array | None,
+        tol: float,
+        start: Array | None = None,
+    ) -> SoftmaxMode:
+        """Return the mode by Newton's method.
+
+        Parameters
+        ----------
+        labels : ndarray of shape (n_samples,)
+            The indices of the rows' classes.
+        n_classes : int
+            How many classes there are.
+        sample_weight : ndarray of shape (n_samples,) or None
+            What each row counts; None for 1.
+        tol : float
+            Largest entry of what is left of the gradient.
+        start : ndarray of shape (n_samples, n_classes), default=None
+            `alpha` to start from.
+        """
+        w = _weights(sample_weight, len(labels))
+        C, rows = self.covariance, np.arange(len(labels))
+        targets = np.zeros((len(labels), n_classes))
+        targets[rows, labels] = 1.0
+
+        def objective(alpha: Array, f: Array) -> float:
+            of_labels = log_softmax(f, axis=1)[rows, labels]
+            return float(w @ of_labels - 0.5 * np.sum(alpha * f))
+
+        # Of weights that do not sum to 0 in a row, that part says nothing.
+        zero = np.zeros_like(targets)
+        alpha = zero if start is None else _balanced(start)
+        f = C @ alpha
+        value, at_zero = objective(alpha, f), objective(zero, zero)
+        if value < at_zero:
+            # Too far away for the curvature there to lead back.
+            alpha, f, value = zero, zero.copy(), at_zero
+        steps, stuck, last = 0, False, np.inf
+        solver = NewtonSystem(C, w)
+        while True:
+            P = softmax(f, axis=1)
+            gradient = w[:, None] * (targets - P)
+            residual = float(np.max(np.abs(gradient - alpha), initial=0.0))
+            # At 0 no probability is off by more than one, which a tolerance must not hide.
+            done = residual <= tol and steps > 0
+            done |= (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
+            if done:
+                return SoftmaxMode(alpha, f, P, residual, steps, value)
+            last = residual
+            direction, of_direction = solver.solve(P, gradient - alpha)
+            rounding = _ROUNDING * (1.0 + abs(value))
+            step, stuck = 1.0, True
+            while step >= _LEAST_STEP:
+                tried, tried_f = alpha + step * direction, f + step * of_direction
+                reached = objective(tried, tried_f)
+                if reached > value - rounding:
+                    stuck = reached < value + rounding
+                    alpha, f, value = tried, tried_f, reached
+                    break
+                step *= 0.5
+            steps += 1
+
+    def log_evidence(self, mode: SoftmaxMode, sample_weight: Array | None) -> float:
+        r"""Return the log marginal likelihood by Laplace's approximation.
+
+        With :math:`E_c = (C + D_c^{-1})^{-1}`, :math:`D_c = w \pi_c`, it is eq. 3.44 with
+        :math:`|I + C W| = |\sum_c E_c| \prod_c |I + C D_c| / \prod_i w_i`.
+        """
+        w = _weights(sample_weight, len(mode.f))
+        M, half, _ = self._inverses(mode, w)
+        half += float(np.sum(np.log(np.diag(M)))) - 0.5 * float(np.sum(np.log(w)))
+        return mode.log_posterior - half
+
+    def left_out(
+        self, mode: SoftmaxMode, sample_weight: Array | None, stays: Array | None = None
+    ) -> Array:
+        r"""Return the functions' means at each row by a fit without it, to first order.
+
+        With the covariance :math:`\Sigma_i` of the functions of all classes at a row, what is left
+        of it without the row's own likelihood is :math:`V_i = (\Sigma_i^{-1} - W_i)^{-1}`, and the
+        mean is :math:`f_i - V_i w_i (t_i - \pi_i)`. A row of which a part stays loses the rest of
+        :math:`w_i`.
+        """
+        w = _weights(sample_weight, len(mode.f))
+        P, n_classes = mode.probabilities, mode.f.shape[1]
+        M, _, inverses = self._inverses(mode, w)
+        means = np.empty_like(mode.f)
+        gone = np.ones(len(P)) if stays is None else 1.0 - stays
+        gradient, w = gone[:, None] * mode.alpha, gone * w
+        step = max(1, min(_ROWS, _NUMBERS // (n_classes * max(len(P), n_classes))))
+        for start in range(0, len(P), step):
+            rows = slice(start, start + step)
+            S = self._covariances(rows, M, inverses)
+            p = P[rows]
+            W = -p[:, :, None] * p[:, None, :]
+            W[:, range(n_classes), range(n_classes)] += p
+            W *= w[rows, None, None]
+            # (S^-1 - W)^-1 = S (I - W S)^-1
+            pulled = np.linalg.solve(np.eye(n_classes) - W @ S, gradient[rows, :, None])
+            means[rows] = mode.f[rows] - (S @ pulled)[:, :, 0]
+        return means
+
+    def _inverses(self, mode: SoftmaxMode, w: Array) -> tuple[Array, float, list[Array]]:
+        """Return the factor of the sum of `E_c`, half of all `log |I + C D_c|`, and each `E_c`."""
+        n, call = len(mode.f), leavable_if(len(mode.f) > SHORT_ROWS)
+        total, half_log_det, inverses = np.zeros((n, n), order="F"), 0.0, []
+        for column in np.maximum(w[:, None] * mode.probabilities, LEAST_CURVATURE).T:
+            root = np.sqrt(column)
+            L = factor_of(self.covariance, root)
+            half_log_det += float(np.sum(np.log(np.diag(L))))
+            E, info = call(linalg.lapack.dpotri, L, lower=1)
+            if info != 0:
+                raise linalg.LinAlgError(f"dpotri failed: info = {info}.")
+            # The other triangle is not set.
+            E = np.tril(E) + np.tril(E, -1).T
+            scale_both_sides(root, E)
+            total += E
+            inverses.append(E)
+        return factorise_in_place(total), half_log_det, inverses
+
+    def _covariances(self, rows: slice, M: Array, inverses: list[Array]) -> Array:
+        """Return the covariances of the classes' functions at some rows, (n_rows, C, C)."""
+        C, n_classes = self.covariance, len(inverses)
+        own = np.diag(C)[rows]
+        shared = np.empty((n_classes, len(C), len(own)))
+        diagonal = np.empty((len(own), n_classes))
+        for c, E in enumerate(inverses):
+            seen = E @ C[:, rows]
+            diagonal[:, c] = own - np.einsum("ij,ij->j", C[:, rows], seen)
+            shared[c] = linalg.blas.dtrsm(1.0, M, np.asfortranarray(seen), lower=1)
+        S: Array = np.einsum("anj,bnj->jab", shared, shared, optimize=True)
+        S[:, range(n_classes), range(n_classes)] += diagonal
+        return S
+
+
+def softmax_modes(
+    base: System,
+    Y: Array,
+    sample_weight: Array | None,
+    tol: float,
+    start: Array | None,
+    kernel_matrix: Array | None,
+) -> list[Mode]:
+    """Return the mode of each class's function, the others being what they are.
+
+    Parameters
+    ----------
+    base : System
+        Without a scale of rows, and with a noise variance of 1.
+    Y : ndarray of shape (n_samples, n_classes)
+        +1 where a row is of the class, else -1.
+    sample_weight : ndarray of shape (n_samples,) or None
+        What each row counts; None for 1.
+    tol : float
+        Largest entry of what is left of the gradient.
+    start : ndarray of shape (n_samples, n_classes) or None
+        Weights, the amplitude counted in, to start from.
+    kernel_matrix : ndarray of shape (n_samples, n_samples) or None
+        `K`, if systems can be factorised.
+
+    Raises
+    ------
+    ValueError
+        If they cannot.
+    """
+    n, n_classes = Y.shape
+    if kernel_matrix is None:
+        raise ValueError(
+            f"likelihood='softmax' factorises a matrix of {n} x {n} numbers for each of "
+            f"{n_classes} classes, for which there are too many rows here, or which the solver is "
+            "not to do: choose likelihood='gaussian', or solver='cholesky'."
+        )
+    check_memory(n, 2 * n_classes + 2)
+    prior = SoftmaxPrior(kernel_matrix, base.amplitude)
+    first = None if start is None else start / base.amplitude
+    mode = prior.find_mode(index_of_best(Y), n_classes, sample_weight, tol, first)
+    curvatures = curvature_of(mode.probabilities, _weights(sample_weight, n))
+    modes = []
+    for f, gradient, curvature in zip(mode.f.T, mode.alpha.T, curvatures.T, strict=True):
+        targets = f + gradient / curvature
+        system = at_curvature(base, curvature, kernel_matrix)
+        weights, bias, of_bias = regress(system, targets, tol)
+        found = mode.residual, mode.n_steps, mode.log_posterior
+        modes.append(Mode(system, targets, weights, bias, *found, of_bias))
+    return modes
+
+
+def loss_by_evidence(
+    kernel_matrix: Array, Y: Array, sample_weight: Array | None, tol: float
+) -> Callable[[float, Any], tuple[float, Any]]:
+    """Return the evidence, negative, of a variance of the logit, as `best_amplitude` takes it."""
+    labels, n_classes = index_of_best(Y), Y.shape[1]
+
+    def loss(amplitude: float, start: Array | None) -> tuple[float, Array]:
+        prior = SoftmaxPrior(kernel_matrix, amplitude)
+        mode = prior.find_mode(labels, n_classes, sample_weight, tol, start)
+        return -prior.log_evidence(mode, sample_weight), mode.alpha
+
+    return loss
+
+
+class SoftmaxLikelihood(LaplaceLikelihood):
+    """The log marginal likelihood of classes by Laplace's approximation to their softmax."""
+
+    why_no_gradient = "likelihood='softmax' has no gradient: leave eval_gradient out."
+
+    def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
+        """Return the likelihood, whatever the noise variance is."""
+        base = self._make_base(values)
+        prior = SoftmaxPrior(base.kernel_matrix(), base.amplitude)
+        labels, n_classes = index_of_best(self.targets), self.targets.shape[1]
+        mode = prior.find_mode(labels, n_classes, self._sample_weight, self._tol)
+        evidence = prior.log_evidence(mode, self._sample_weight)
+        return Evaluation(evidence, 0.0, {}, mode.residual <= self._tol)
+
+
+def _weights(sample_weight: Array | None, n: int) -> Array:
+    return np.ones(n) if sample_weight is None else sample_weight
+
+
+def _balanced(V: Array) -> Array:
+    balanced: Array = V - V.mean(axis=1, keepdims=True)
+    return balanced

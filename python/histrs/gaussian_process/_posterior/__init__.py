@@ -1,0 +1,1 @@
+"""What predictions are made of: means, variances, tables and functions of features."""

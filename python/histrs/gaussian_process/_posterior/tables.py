@@ -1,0 +1,156 @@
+"""Fitted additive models as plain tables, to be served without this package."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
+from scipy.special import softmax
+
+from histrs import _histrs
+from histrs._calibration import logits_of_classes
+from histrs._solvers.block_cg import Array
+from histrs._validation import to_core
+from histrs.gaussian_process._posterior.pair_tables import PairTable, pair_tables
+from histrs.gaussian_process._posterior.posterior import Posterior
+
+# Entries of training rows whose functions are held at a time.
+_ENTRIES = 1 << 20
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True)
+class AdditiveTables:
+    r"""A sum of one piecewise linear function for each feature, by the values at its nodes.
+
+    And of one bilinear function for each pair of features, where the model has some.
+
+    With :math:`k` the last node of feature `d` that is not above :math:`x(d)`, and :math:`u` the
+    lesser of :math:`x(d)` and the last node,
+
+    .. math:: s(x) = b + \sum_d \left( v_{dk} + m_{dk} (u - t_{dk}) \right) .
+
+    A regression predicts `s`; a classification the probabilities :math:`\mathrm{softmax}(s)`, with
+    a score of 0 for the first of two classes.
+    """
+
+    nodes: Array
+    """`t`, of shape (n_features, n_nodes): the first is 0, and infinities follow the last."""
+    values: Array
+    """`v`, of shape (n_features, n_nodes, n_outputs)."""
+    slopes: Array
+    """`m`, of the same shape; 0 from the last node on."""
+    offset: Array
+    """`b`, of shape (n_outputs,)."""
+    error_bound: Array
+    """What no score is off by more than, of shape (n_outputs,): 0 where all knots are nodes."""
+    classes: NDArray[Any] | None
+    """Labels in the order of the probabilities; None for a regression."""
+    pairs: tuple[PairTable, ...] = ()
+    """What pairs of features add, of a model that has some."""
+
+    def scores(self, X: ArrayLike) -> Array:
+        """Return `s` of rows, of shape (n_samples, n_outputs); entries below 0 count as 0."""
+        X = np.asarray(X, dtype=np.float64)
+        scores = np.tile(self.offset, (len(X), 1))
+        for x, t, v, m in zip(X.T, self.nodes, self.values, self.slopes, strict=True):
+            x = np.clip(x, 0.0, t[np.isfinite(t)][-1])
+            k = np.searchsorted(t, x, side="right") - 1
+            scores += v[k] + m[k] * (x - t[k])[:, None]
+        for pair in self.pairs:
+            scores += pair.scores(X)
+        return scores
+
+    def predict_proba(self, X: ArrayLike) -> Array:
+        """Return class probabilities, of shape (n_samples, n_classes)."""
+        if self.classes is None:
+            raise AttributeError("The tables are of a regression, which has no classes.")
+        probabilities: Array = softmax(logits_of_classes(self.scores(X)), axis=1)
+        return probabilities
+
+    def to_onnx(self) -> onnx.ModelProto:
+        """Return an ONNX model that takes rows of single precision.
+
+        Its input is ``X`` of shape (n_samples, n_features). A regression has the output
+        ``variable`` of shape (n_samples, n_outputs); a classification ``label`` of shape
+        (n_samples,) and ``probabilities`` of shape (n_samples, n_classes), as the models that
+        skl2onnx converts. Entries below 0 count as 0.
+
+        Returns
+        -------
+        model : onnx.ModelProto
+            To be saved by ``onnx.save``, and run by any runtime of ONNX.
+
+        Raises
+        ------
+        ValueError
+            If nodes or values leave the range of single precision, or labels that of ONNX; or if
+            there are pairs of features, whose grids are no part of this graph.
+        ImportError
+            If onnx is not installed: ``pip install "histrs[onnx]"``.
+
+        Examples
+        --------
+        >>> import onnx  # doctest: +SKIP
+        >>> onnx.save(model.export_tables().to_onnx(), "model.onnx")  # doctest: +SKIP
+        """
+        from histrs.gaussian_process._posterior.onnx import to_onnx
+
+        return to_onnx(self)
+
+
+def tables_of(
+    posterior: Posterior, readout: str, n_bins: int, classes: NDArray[Any] | None, n_threads: int
+) -> AdditiveTables:
+    """Return a readout of the posterior mean as tables of at most so many nodes per feature."""
+    bound = posterior.additive
+    weights = np.ascontiguousarray(posterior.weights @ posterior.readouts[readout].matrix)
+    scales = bound.kernel.weights
+    n_features, n_outputs = bound.X.shape[1], weights.shape[1]
+    rows = sparse.csc_array(bound.X) if sparse.issparse(bound.X) else bound.X
+    found = []
+    step = max(_ENTRIES // max(rows.shape[0], 1), 1)
+    for start in range(0, n_features, step):
+        some: Any = rows[:, start : start + step]
+        dense = np.asarray(some.toarray() if sparse.issparse(rows) else some, dtype=np.float64)
+        functions = _histrs.ShapeFunctions(
+            _histrs.SortedColumns(to_core(dense), n_threads), weights, n_threads
+        )
+        for d, column in enumerate(dense.T):
+            knots, values = functions.column(d)
+            scale = 1.0 if scales is None else float(scales[start + d])
+            found.append(_thinned(knots, values * scale, column, n_bins))
+    n_nodes = max((len(t) for t, _, _ in found), default=1)
+    nodes = np.full((n_features, n_nodes), np.inf)
+    tables = np.zeros((2, n_features, n_nodes, n_outputs))
+    bound = np.zeros(n_outputs)
+    for d, (t, v, error) in enumerate(found):
+        nodes[d, : len(t)] = t
+        tables[0, d, : len(t)] = v
+        tables[1, d, : len(t) - 1] = np.diff(v, axis=0) / np.diff(t)[:, None]
+        bound += error
+    offset = np.broadcast_to(posterior.intercept(readout), (n_outputs,)).copy()
+    pairs = pair_tables(posterior, readout)
+    return AdditiveTables(nodes, tables[0], tables[1], offset, bound, classes, pairs)
+
+
+def _thinned(knots: Array, values: Array, column: Array, most: int) -> tuple[Array, Array, Array]:
+    """Return at most so many knots, the values there, and the largest error that is left.
+
+    Nodes are dense where knots or training rows are. The error of a function that is linear between
+    all knots is largest at a knot.
+    """
+    if len(knots) <= most:
+        return knots, values, np.zeros(values.shape[1])
+    _, counts = np.unique(np.append(column, 0.0), return_counts=True)
+    widths, rows = np.diff(knots, prepend=knots[0]), counts.astype(np.float64)
+    share = np.cumsum(widths / widths.sum() + rows / rows.sum())
+    chosen = np.unique(np.searchsorted(share, np.linspace(share[0], share[-1], most)))
+    nodes, at = knots[chosen], values[chosen]
+    between = np.column_stack([np.interp(knots, nodes, v) for v in at.T])
+    return nodes, at, np.max(np.abs(values - between), axis=0)

@@ -1,1 +1,0 @@
-"""Smooth functions of features: integrated Brownian motion in place of Brownian motion."""
