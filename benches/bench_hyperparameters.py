@@ -1,5 +1,6 @@
 """Hyper-parameters learned by marginal likelihood: what a step and a whole search cost."""
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -38,9 +39,10 @@ def learning(quick: bool) -> Trial:
     def weighted() -> IntersectionGPClassifier:
         """Return a model at its start whose weights are free."""
         model = classifier(optimizer=None).fit(data().X, data().y)
-        return model.set_params(
-            optimizer="l-bfgs-b", kernel=Intersection(feature_weights="ard", intercept_variance=0)
-        )
+        bounds = {"feature_weights": (1e-5, 1e5)}
+        ones = np.ones(data().X.shape[1])
+        model.kernel_ = replace(model.kernel_, weights=ones, bounds=bounds)
+        return model
 
     def step(_: Any) -> tuple[float, float]:
         model = weighted()

@@ -245,13 +245,12 @@ class GaussianProcess(BaseEstimator):
 
     def _coordinates(self, X: Any, weights: Array | None, *, reset: bool) -> Any:
         """Return rows as they are kept, of checked ones and their weights."""
-        n_threads = count_threads(self.n_jobs)
         if reset:
             self.__dict__.pop("kernel_", None)
             if self._terms() is None:
-                self.kernel_ = self._asked()[1].taken(X, weights, n_threads)
+                self.kernel_ = self._asked()[1].taken(X, weights, count_threads(self.n_jobs))
         kernel = vars(self).get("kernel_")
-        return kernel.view(X, n_threads) if isinstance(kernel, Kernel) else X
+        return kernel.view(X, count_threads(self.n_jobs)) if isinstance(kernel, Kernel) else X
 
     def _distinct(
         self, X: Any, Y: NDArray[Any], weights: Array | None, copies: Array | None = None
