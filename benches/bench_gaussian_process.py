@@ -14,6 +14,7 @@ from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial
 from histrs import _histrs
 from histrs._validation import to_core
 from histrs.gaussian_process import Bins, IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Intersection
 from histrs.metrics import intersection_kernel
 
 THREADS = _peers.N_THREADS
@@ -490,7 +491,7 @@ def boosting(quick: bool) -> Trial:
     """A million rows, beside gradient boosting."""
     n, d, n_test = (2000, 6, 2000) if quick else (1_000_000, 30, 100_000)
     function = _data.Additive(d)
-    ours, theirs = "histrs", _peers.BOOSTING
+    ours, levels, theirs = "histrs", "histrs, 64 levels, all learned", _peers.BOOSTING
     data = partial(function.sample, n, 0)
 
     def rmse(model: Any) -> dict[str, float]:
@@ -511,12 +512,15 @@ def boosting(quick: bool) -> Trial:
             model.set_params(n_bins=None)
         )
 
+    def over_peer(name: str, m: Measured) -> float:
+        return m.slowdown(name)
+
     def figures(m: Measured):
         found = m.digests[ours]
         return [
             *(
                 Figure(f"{name}: RMSE to the function", m.digests[name]["rmse"])
-                for name in (ours, theirs)
+                for name in (ours, levels, theirs)
             ),
             Figure(f"{ours}: RMSE to the function, 100 bins", found["tabulated"]),
             Figure(f"{ours}: tables of mean and variance", found["tables"], "s"),
@@ -534,10 +538,21 @@ def boosting(quick: bool) -> Trial:
                 rmse_and_std,
                 memory=True,
             ),
+            Side(
+                levels,
+                lambda data: IntersectionGPRegressor(Intersection(levels=64), random_state=0).fit(
+                    *data
+                ),
+                data,
+                rmse,
+            ),
             _peers.boosting(data, rmse),
         ],
         targets=[
-            Target(f"time over that of {theirs}", lambda m: m.slowdown(ours), at_most=1),
+            *(
+                Target(f"{name}: time over that of {theirs}", partial(over_peer, name), at_most=1)
+                for name in (ours, levels)
+            ),
             Target(
                 "peak memory",
                 lambda m: m.peak_bytes[ours] / 1e9,
@@ -545,7 +560,7 @@ def boosting(quick: bool) -> Trial:
                 unit=" GB",
             ),
         ],
-        checks=[_peers.no_worse_than_boosting(ours)],
+        checks=[_peers.no_worse_than_boosting(ours), _peers.no_worse_than_boosting(levels)],
         figures=figures,
         note=f"{n:,} x {d}, the function of the row above; both with their defaults "
         f"(ours with noise={NOISE} and optimizer=None).",
@@ -610,6 +625,9 @@ def many_classes(quick: bool) -> Trial:
             model.decision_function(X)
             found[name] = (perf_counter() - start) / n_test * 1e6
         return found
+
+    def over_peer(name: str, m: Measured) -> float:
+        return m.slowdown(name)
 
     def figures(m: Measured):
         found = m.digests[ours]

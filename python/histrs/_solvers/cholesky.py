@@ -150,6 +150,36 @@ class CholeskyFactor:
             X[:n, columns] = _solve_triangular(self.triangle, above, transposed=True)
         return X
 
+    def form(self, k: Array) -> Array:
+        """Return `k^T (L L^T)^-1 k`."""
+        half = self.solve_lower(k)
+        form: Array = half.T @ half
+        return form
+
+    def forms(self, k: Array) -> Array:
+        """Return the diagonal of that."""
+        half = self.solve_lower(k)
+        forms: Array = np.einsum("ij,ij->j", half, half)
+        return forms
+
+    def log_det(self) -> float:
+        """Return `log det L L^T`."""
+        return 2.0 * float(np.sum(np.log(self.diagonal())))
+
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of `L^-T L^-1`, a few columns at a time."""
+        L = self.whole()
+        diagonal = np.empty(len(L))
+        for start in range(0, len(L), _CACHED):
+            end = min(start + _CACHED, len(L))
+            # Columns of the inverse are 0 above the diagonal.
+            unit = np.eye(len(L) - start, end - start)
+            # `solve_triangular` mostly waits for threads where matrices are small.
+            corner, call = L[start:, start:], leavable_if(len(L) > SHORT_ROWS)
+            columns = call(linalg.blas.dtrsm, 1.0, corner, unit, lower=1)
+            diagonal[start:end] = np.einsum("ij,ij->j", columns, columns)
+        return diagonal
+
     def insert(self, B: Array, C: Array) -> Self:
         """Return the factor of `[[A, B^T], [B, C]]`, this being that of `A`.
 

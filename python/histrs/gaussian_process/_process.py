@@ -31,8 +31,9 @@ from histrs.gaussian_process._kernels.additive import AdditiveTerms
 from histrs.gaussian_process._kernels.algebra import Constant, with_scale
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._kernels.radial import Radial
-from histrs.gaussian_process._learning import additive, any_kernel
+from histrs.gaussian_process._learning import additive, any_kernel, levels
 from histrs.gaussian_process._learning.hyperparameters import (
     Bounds,
     Hyperparameters,
@@ -135,6 +136,7 @@ class GaussianProcess(BaseEstimator):
     smoothness_ = OfKernel()
     slope_weight_ = OfKernel()
     rough_weight_ = OfKernel()
+    level_weights_ = OfKernel()
 
     def __init__(
         self,
@@ -357,6 +359,9 @@ class GaussianProcess(BaseEstimator):
             problem = self._problem(X, Y - level, weights)
             leaves_out = self._leaves_out()
             return any_kernel.learn(problem, values, learner, self._random, leaves_out=leaves_out)
+        if terms.levels is not None:
+            problem = self._problem(X, Y, weights)
+            return levels.learn(problem, terms.functions, Hyperparameters(*scales, None), learner)
         n_threads = count_threads(self.n_jobs)
         base = additive.sorted_base(X, n_threads, self.n_jobs)
         start = terms.start(base, n_threads)
@@ -782,7 +787,8 @@ class GaussianProcess(BaseEstimator):
         weights = telling(state["sample_weight_fit_"], state["_stays"])
         problem = self._problem(state["X_fit_"], Y - self._level_of_regression(Y), weights)
         bound: Bound = state["_posterior"].bound
-        return problem.likelihood(bound.as_matrix().reweighted(weights))
+        likelihood: BaseLikelihood = problem.likelihood(bound.as_matrix().reweighted(weights))
+        return likelihood
 
     # ---- functions of features, and of pairs -------------------------------------------------
 
@@ -793,7 +799,7 @@ class GaussianProcess(BaseEstimator):
 
     def _intercept(self) -> Array:
         posterior: Posterior = self._state()["_posterior"]
-        if not isinstance(posterior.system.kernel, GeneralizedKernel):
+        if not isinstance(posterior.system.kernel, GeneralizedKernel | LevelKernel):
             raise AttributeError(f"intercept_ is not there with {posterior.system.kernel!r}.")
         return np.broadcast_to(posterior.intercept("mean"), posterior.weights.shape[1:]).copy()
 
@@ -894,8 +900,9 @@ class GaussianProcess(BaseEstimator):
         :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
         neighbouring training values, `f_d` is linear in `g(t)`, so linear where
         `transform` is "identity"; it is 0 at 0, and constant above the largest training value.
-        Those of `Splines` have a mean of 0 over the training rows, and are lines beyond the least
-        and the largest training value.
+        Those on levels are 0 at the least value, and given at every point that values are rounded
+        to. Those of `Splines` have a mean of 0 over the training rows, and are lines beyond the
+        least and the largest training value.
 
         Parameters
         ----------

@@ -50,6 +50,9 @@ def check_supported(model: Any, X: Any) -> None:
     if terms.smoothness != "linear":
         _check_options(model, "Splines", _REFUSED["Splines"])
         refuse_bins(model, terms.functions)
+    if terms.levels is not None:
+        _check_options(model, "Intersection(levels=...)", _OF_ADDITIVE)
+        refuse_bins(model, terms.functions)
     bounds = getattr(terms.functions, "feature_weights_bounds", None)
     if not terms.feature_weights_are_kept and (
         model._keeps_hyperparameters() or isinstance(bounds, str)
@@ -80,7 +83,7 @@ def _check_options(model: Any, what: str, options: dict[str, tuple[Any, ...]]) -
 def _check_terms_of_dask(terms: Any) -> None:
     """Refuse terms that need all columns of a row, or rows, in one place."""
     others = [] if terms.pairs is None or not terms.has_pairs else [terms.pairs]
-    if terms.smoothness != "linear" or terms.transform != "identity":
+    if (terms.smoothness, terms.transform, terms.levels) != ("linear", "identity", None):
         others.append(terms.functions)
     for term in others:
         raise ValueError(

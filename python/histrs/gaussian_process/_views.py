@@ -73,7 +73,8 @@ def functions_of_features(
 ) -> list[ShapeFunction]:
     """Return the functions of features of a fitted model; `spread` gives units to deviations."""
     posterior: Posterior = state["_posterior"]
-    _ = posterior.additive
+    if not posterior.bound.has_weights:
+        _ = posterior.additive
     n_features = state["n_features_in_"]
     functions = []
     for feature in range(n_features) if features is None else features:
@@ -96,6 +97,8 @@ def _function(
     n_features: int,
 ) -> tuple[Array, Array, Array | None]:
     """Return knots of a feature, its function there, and the variance of that on request."""
+    if posterior.bound.has_weights:
+        return posterior.level_function(feature, max_knots, with_variance=with_variance)
     term = posterior.feature_term(feature)
     if term is not None:
         knots = points_of(term, posterior, feature, max_knots)

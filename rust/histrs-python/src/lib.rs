@@ -8,6 +8,7 @@ mod detection;
 mod executor;
 mod intersection;
 mod kernels;
+mod levels;
 mod matern;
 mod message;
 mod moments;
@@ -46,6 +47,8 @@ mod _histrs {
         additive_chi2_gram, chi2_distances, cubic_spline_gram, exp_chi2_gram, hellinger_gram,
         intersection_gram, jensen_shannon_gram, minmax_distances, minmax_gram,
     };
+    #[pymodule_export]
+    use crate::levels::{co_occurrence, level_forms, level_scores, level_sums};
     #[pymodule_export]
     use crate::matern::StoredMatern;
     #[pymodule_export]

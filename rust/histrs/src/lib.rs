@@ -7,6 +7,7 @@
 //! | [`detection`] | object detection with deformable parts on codes of gradient histograms |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
+//! | [`levels`] | columns coded as levels: co-occurrence, sums, look-ups, quadratic forms |
 //! | [`matern`] | products with the Matérn kernel matrix, kept in two bytes per pair of rows |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`neighborhood`] | training samples among prototypes: labels and weights, and which prototypes are needed |
@@ -66,6 +67,8 @@ mod exec;
 pub mod intersection;
 #[cfg(feature = "kernels")]
 pub mod kernels;
+#[cfg(feature = "levels")]
+pub mod levels;
 mod lower_triangle;
 #[cfg(feature = "matern")]
 pub mod matern;

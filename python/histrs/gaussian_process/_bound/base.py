@@ -14,6 +14,7 @@ from histrs._solvers.low_rank import Landmarks, LowRank
 from histrs._solvers.preconditioners import Indices, Preconditioner
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
+from histrs.gaussian_process._systems.weights import WeightFactor
 
 AnyPreconditioner = Preconditioner | LowRank | Landmarks
 
@@ -43,6 +44,8 @@ class Bound:
     """Numbers that hold the functions of all features, of one output, where there are such."""
     n_solved: ClassVar[int | None] = None
     """Rows that cached variances are solved for; None for as many as there is room for."""
+    has_weights: ClassVar[bool] = False
+    """Whether functions have fewer weights than there are rows, for which systems are solved."""
     has_single_product: ClassVar[bool] = False
     """Whether there is a product in single precision beside the exact one."""
 
@@ -98,6 +101,10 @@ class Bound:
     def prefers_factor(self, n_outputs: int) -> bool:
         """Say whether a factor is the better way to solve for so many right-hand sides."""
         raise NotImplementedError
+
+    def factor(self, s: float, row_scale: Array | None) -> WeightFactor | None:
+        """Return the factor of `K + s I` by fewer weights than rows; None without such."""
+        return None
 
     @property
     def is_small(self) -> bool:

@@ -11,14 +11,16 @@ from histrs._validation import count_threads
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
 from histrs.gaussian_process._bound.base import Bound
+from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._distributed.bound import DistributedBound
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._options import Solver
 
 
 def bind(
-    kernel: GeneralizedKernel | Kernel,
+    kernel: GeneralizedKernel | LevelKernel | Kernel,
     X: Any,
     weights: Array | None,
     solver: Solver,
@@ -29,7 +31,7 @@ def bind(
 
     Parameters
     ----------
-    kernel : GeneralizedKernel or Kernel
+    kernel : GeneralizedKernel, LevelKernel or Kernel
         The kernel of a fit.
     X : rows
         Training rows, as a fit keeps them.
@@ -48,6 +50,8 @@ def bind(
         if is_dask(X):
             return DistributedBound(n_jobs=n_jobs, base=base, **given)
         return MinimaBound(weights=weights, base=base, **given)
+    if isinstance(kernel, LevelKernel):
+        return LevelBound(X=X, kernel=kernel, n_threads=n_threads)
     kind = StoredBound if keeps_all_pairs(kernel, X.shape[0], solver) else MatrixBound
     return kind(X=X, kernel=kernel, n_threads=n_threads)
 

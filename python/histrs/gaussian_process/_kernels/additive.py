@@ -72,6 +72,11 @@ class AdditiveTerms:
     def check(self) -> None:
         """Refuse terms that mean nothing, alone or together."""
         self.functions.check()
+        if self.levels is not None and self.pairs is not None:
+            raise ValueError(
+                f"{self.functions!r} goes without {self.pairs!r}: set levels=None, or leave the "
+                "pairs out."
+            )
         if self.pairs is None:
             return
         self.pairs.check()
@@ -80,6 +85,11 @@ class AdditiveTerms:
     def has_pairs(self) -> bool:
         """Whether there may be pairs."""
         return self.pairs is not None and not self.pairs.has_none
+
+    @property
+    def levels(self) -> Any:
+        """Levels of columns; None for every value."""
+        return getattr(self.functions, "levels", None)
 
     @property
     def smoothness(self) -> SmoothnessName:

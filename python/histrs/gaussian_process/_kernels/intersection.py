@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, get_args
+from numbers import Integral
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -58,6 +59,14 @@ class Intersection(Kernel):
         at 0; 0 goes without. "auto" is 3 times the mean of the kernel over the training rows, with
         which a row of zeros is predicted as its neighbours say; likelihoods of classes have a bias
         of their own, and ``solver="coordinate-descent"`` has none.
+    levels : int, "auto" or None, default=None
+        Number of knots of each column. A value is rounded to the nearest of twice as many points,
+        which are training values, all of them where there are no more; functions are linear between
+        knots. Then the functions have few weights, which the system is solved for: time grows with
+        the rows only as they are counted. Each column has two weights, which are learned: knots
+        have shares of one by rows, and of the other by distances. Columns may have any numbers.
+        "auto" is 2,048, or the number of rows, over that of columns, from 16 to 512. None keeps
+        every value.
 
     References
     ----------
@@ -73,8 +82,6 @@ class Intersection(Kernel):
            [2., 4.]])
     """
 
-    takes: ClassVar[Takes] = "histograms"
-
     def __init__(
         self,
         transform: TransformName = "identity",
@@ -83,6 +90,7 @@ class Intersection(Kernel):
         feature_weights: WeightsName | ArrayLike | None = "auto",
         feature_weights_bounds: Bounds = (1e-6, 1e6),
         intercept_variance: float | Literal["auto"] = "auto",
+        levels: int | Literal["auto"] | None = None,
     ) -> None:
         self.transform = transform
         self.exponent = exponent
@@ -90,6 +98,12 @@ class Intersection(Kernel):
         self.feature_weights = feature_weights
         self.feature_weights_bounds = feature_weights_bounds
         self.intercept_variance = intercept_variance
+        self.levels = levels
+
+    @property
+    def takes(self) -> Takes:  # type: ignore[override]
+        """What rows may be: columns on levels are any numbers."""
+        return "histograms" if self.levels is None else "numbers"
 
     def check(self) -> None:
         """Refuse parameters that mean nothing."""
@@ -112,6 +126,20 @@ class Intersection(Kernel):
                 "is not negative."
             )
 
+        if self.levels is not None:
+            self._check_levels()
+
+    def _check_levels(self) -> None:
+        levels: Any = self.levels
+        if levels != "auto" and (not isinstance(levels, Integral) or int(levels) < 2):
+            raise ValueError(f'levels = {levels!r}: give a number from 2 on, "auto" or None.')
+        given = self.feature_weights
+        if self.transform != "identity" or not (isinstance(given, str) and given == "auto"):
+            raise ValueError(
+                f"{self!r}: levels learn weights of their own for each column, and no transform "
+                'changes them; leave feature_weights at "auto" and transform at "identity".'
+            )
+
     # ---- as a term of any kernel, whose matrix is stored ---------------------------------------
 
     def free(self) -> dict[str, Bounds]:
@@ -120,6 +148,11 @@ class Intersection(Kernel):
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self.check()
+        if self.levels is not None:
+            raise ValueError(
+                f"{self!r} is solved on levels where it is the whole kernel: set levels=None "
+                "beside other terms."
+            )
         given = self.feature_weights
         if isinstance(given, str) and given in ("relevance", "ard"):
             raise ValueError(

@@ -16,6 +16,9 @@ Bounds: TypeAlias = tuple[float, float] | Literal["fixed"]
 # Products with a matrix of larger trace would overflow.
 LARGEST = 1e300
 
+# Relative error of an exponential of a logarithm.
+_ROUNDING = 1e-12
+
 SCALES = ("noise", "amplitude")
 # That they vanish is an answer.
 _MAY_VANISH = ("noise", "feature_weights", "interaction_weight")
@@ -136,7 +139,9 @@ class SearchSpace:
         for name in self.names:
             low, high = self._bounds[name]
             values = np.ravel(self.start.get(name))
-            outside = values[(values < low) | (values > high)]
+            # Where a search ended at a bound, its logarithm has been rounded.
+            least, most = low * (1.0 - _ROUNDING), high * (1.0 + _ROUNDING)
+            outside = values[(values < least) | (values > most)]
             if len(outside) > 0:
                 raise ValueError(
                     f"{name} = {outside[0]} is outside {name}_bounds = ({low}, {high}): widen the "

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import linalg
 
 from histrs._repeats import equal_rows
 from histrs._solvers.block_cg import Array
-from histrs._solvers.cholesky import SHORT_ROWS, CholeskyFactor
 from histrs._solvers.preconditioners import Indices
-from histrs._threads import leavable_if
 from histrs.gaussian_process._bound.all_pairs import StoredBound
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._systems.rows import left_over, remove_rows
 from histrs.gaussian_process._systems.system import System
 
-_COLUMNS = 256
 # Where no factor is at hand, a tenth of the rows is held out at a time, until there are enough.
 _FOLDS = 10
 _ENOUGH_ROWS = 4000
@@ -24,21 +20,6 @@ _MAX_HELD_OUT = 20_000
 # Tolerance of fits without them, in units of that of the fit: by default a hundredth of the
 # targets, of which a calibration sees far less than the spread of the scores.
 _LOOSER = 100.0
-
-
-def inverse_diagonal(factor: CholeskyFactor) -> Array:
-    """Return the diagonal of `A^-1 = L^-T L^-1`, a few columns at a time."""
-    L = factor.whole()
-    diagonal = np.empty(len(L))
-    for start in range(0, len(L), _COLUMNS):
-        end = min(start + _COLUMNS, len(L))
-        # Columns of the inverse are 0 above the diagonal.
-        unit = np.eye(len(L) - start, end - start)
-        # `solve_triangular` mostly waits for threads where matrices are small.
-        corner, call = L[start:, start:], leavable_if(len(L) > SHORT_ROWS)
-        columns = call(linalg.blas.dtrsm, 1.0, corner, unit, lower=1)
-        diagonal[start:end] = np.einsum("ij,ij->j", columns, columns)
-    return diagonal
 
 
 def leave_one_out(
@@ -82,7 +63,7 @@ def leave_one_out(
 
 def diagonal_of_inverse(system: System) -> Array:
     """Return the diagonal of `(K + s W^-1)^-1`, by the factor of a system."""
-    diagonal = inverse_diagonal(system.factor)
+    diagonal: Array = system.factor.inverse_diagonal()
     return diagonal if system.row_scale is None else system.row_scale**2 * diagonal
 
 

@@ -22,7 +22,6 @@ from histrs._threads import leavable
 from histrs.gaussian_process._kernels.algebra import Constant, Sum
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._learning.hyperparameters import SCALES, Hyperparameters, SearchSpace
-from histrs.gaussian_process._learning.leave_one_out import inverse_diagonal
 from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._systems.system import System
 
@@ -74,7 +73,7 @@ def centred_leave_one_out(K: Array, s: float, Y: Array, row_scale: Array | None 
     A[np.diag_indices_from(A)] += s
     factor = CholeskyFactor.of(factorise_in_place(A.T))
     weights = factor.solve(r[:, None] * Y)
-    means: Array = Y - weights / (r * inverse_diagonal(factor))[:, None]
+    means: Array = Y - weights / (r * factor.inverse_diagonal())[:, None]
     return means
 
 

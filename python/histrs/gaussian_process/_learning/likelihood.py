@@ -89,6 +89,11 @@ class BaseLikelihood:
         """Whether there is a gradient."""
         return True
 
+    @property
+    def has_spectrum(self) -> bool:
+        """Whether noise and amplitude are searched by themselves first, which is quick then."""
+        return self.has_gradient
+
     def diagonal_mean(self, values: Hyperparameters) -> float:
         """Return the mean of the kernel matrix's diagonal, without amplitude."""
         raise NotImplementedError

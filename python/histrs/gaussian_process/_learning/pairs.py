@@ -69,7 +69,8 @@ def likelihood_of_pairs(problem: Problem, asked: Any, values: Hyperparameters) -
 def _exact(problem: Problem, rows: NDArray[np.intp], kernel: Any) -> Likelihood:
     """Return the likelihood of few rows, whatever solves for all of them."""
     few = problem.of_rows(rows, exact=True)
-    return few.likelihood(few.bind(kernel))
+    likelihood: Likelihood = few.likelihood(few.bind(kernel))
+    return likelihood
 
 
 def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Array, Array]:

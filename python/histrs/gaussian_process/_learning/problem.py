@@ -15,7 +15,9 @@ from histrs._solvers.block_cg import Array
 from histrs._validation import count_threads
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._bound.bind import bind
+from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._learning.hyperparameters import Scales
+from histrs.gaussian_process._learning.level_likelihood import LevelLikelihood
 from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._options import LogDetName, Solver
 from histrs.gaussian_process._row_weights import roots, rows_of
@@ -87,8 +89,10 @@ class Problem:
             row_scale=roots(self.weights),
         )
 
-    def likelihood(self, bound: Bound) -> Likelihood:
-        """Return the likelihood of the targets."""
+    def likelihood(self, bound: Bound) -> Any:
+        """Return the likelihood of the targets, by weights where the kernel has few."""
+        if isinstance(bound, LevelBound):
+            return LevelLikelihood(bound, self.Y, roots(self.weights), self.stays)
         return Likelihood(
             bound,
             self.Y,

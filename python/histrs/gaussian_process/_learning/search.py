@@ -189,9 +189,9 @@ class Search:
         names = self._space.names
         optimum = Optimum(start, -np.inf, None)
         scales = self._scales()
-        if scales and self._likelihood.has_gradient:
+        if scales and self._likelihood.has_spectrum:
             optimum = self._search_scales(self._space.only(scales, start))
-        if set(names) - set(scales) or not self._likelihood.has_gradient:
+        if set(names) - set(scales) or not self._likelihood.has_spectrum:
             if start.kernel.scale_is_among(names):
                 # It would only multiply them.
                 names = [name for name in names if name != "amplitude"]

@@ -143,7 +143,10 @@ class LatentClasses:
         self, base: System, Y: Array, sample_weight: Array | None, start: Array | None
     ) -> list[Mode]:
         """Return the mode of each output, from `start` as weights that count the amplitude in."""
-        K = base.kernel_matrix() if base.uses_cholesky(Y.shape[1]) else None
+        stored = base.uses_cholesky(Y.shape[1])
+        # The functions of several classes are coupled by a matrix of all rows.
+        stored &= self.name == "softmax" or not base.bound.has_weights
+        K = base.kernel_matrix() if stored else None
         with blas_threads_at_most(1) if len(Y) <= _CHOSEN_ON else nullcontext():
             if self.name == "softmax":
                 return softmax_modes(base, Y, sample_weight, self.tol, start, K)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +19,11 @@ from histrs._solvers.preconditioners import Indices
 from histrs._warnings import warn
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.base import Bound
+from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._bound.pairs import PairTerm
 from histrs.gaussian_process._bound.scores import ExactScore, Score
 from histrs.gaussian_process._bound.splines import SmoothTerm
+from histrs.gaussian_process._kernels.levels import evenly
 from histrs.gaussian_process._likelihoods.bias import BiasSolution
 from histrs.gaussian_process._options import Interpolation, VarianceName
 from histrs.gaussian_process._posterior.cached_variance import CachedVariance, n_solved_of
@@ -78,7 +80,7 @@ class Posterior:
         if not isinstance(self.bound, MinimaBound):
             raise ValueError(
                 f"{self.system.kernel!r} is no sum of functions of single features and of pairs: "
-                "fit Intersection or Splines to take predictions apart."
+                "fit Intersection or Splines, without levels, to take predictions apart."
             )
         return self.bound
 
@@ -323,6 +325,19 @@ class Posterior:
         """Return the posterior variance of that, exactly, a column for each system."""
         variance = self.variance_of(*self.additive.of_features(X))
         return variance + self._roots_of_bias(X, 0.0) ** 2
+
+    def level_function(
+        self, feature: int, max_knots: int | None, *, with_variance: bool
+    ) -> tuple[Array, Array, Array | None]:
+        """Return points of a feature on levels, its function there, and that's variance."""
+        bound = cast(LevelBound, self.bound)
+        points = bound.kernel.columns[feature].points
+        at = np.arange(len(points)) if max_knots is None else evenly(len(points), max_knots)
+        values = bound.function(feature, self._weights_of("mean"))[at]
+        if not with_variance:
+            return points[at], values, None
+        variances = [system.factor.function_variance(feature)[at] for system in self.systems]
+        return points[at], values, np.column_stack(variances) * self.amplitude
 
     def feature_term(self, feature: int) -> SmoothTerm | None:
         """Return the part of the kernel that is of one feature, where functions are smooth."""

@@ -75,7 +75,8 @@ def insert_rows(
         return replace(grown, n_changed=0)
     known: dict[str, Any] = {}
     T = bound.rows_of(X)
-    if "factor" in vars(system) and grown.uses_cholesky(n_outputs):
+    has_factor = isinstance(vars(system).get("factor"), CholeskyFactor)
+    if has_factor and grown.uses_cholesky(n_outputs):
         # Where that fails, factorising again finds out why.
         with contextlib.suppress(linalg.LinAlgError):
             known["factor"] = _grown_factor(system, T, row_scale)
@@ -91,7 +92,8 @@ def _grown_factor(system: System, T: Any, row_scale: Array | None) -> CholeskyFa
     if row_scale is not None:
         C *= row_scale
     C[np.diag_indices_from(C)] += system.s
-    return system.factor.insert(B, C)
+    grown: CholeskyFactor = system.factor.insert(B, C)
+    return grown
 
 
 def remove_rows(
@@ -122,7 +124,8 @@ def remove_rows(
         return replace(shrunk, n_changed=0)
     known: dict[str, Any] = {}
     few = len(removed) <= _MAX_REMOVED * len(kept)
-    if few and "factor" in vars(system) and shrunk.uses_cholesky(n_outputs):
+    has_factor = isinstance(vars(system).get("factor"), CholeskyFactor)
+    if few and has_factor and shrunk.uses_cholesky(n_outputs):
         known["factor"] = system.factor.remove(kept, removed)
     return _with(shrunk, known, system, "remove", kept, removed)
 

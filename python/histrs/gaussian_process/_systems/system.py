@@ -188,9 +188,10 @@ class System:
         return not self.iterates_first and self.bound.prefers_factor(n_outputs)
 
     @cached_property
-    def factor(self) -> CholeskyFactor:
-        """Lower Cholesky factor of `K + s I`."""
-        return self.factor_of(self.kernel_matrix())
+    def factor(self) -> Any:
+        """Factor of `K + s I`: of fewer weights than rows, where the kernel has such."""
+        by_weights = self.bound.factor(self.s, self.row_scale)
+        return self.factor_of(self.kernel_matrix()) if by_weights is None else by_weights
 
     def factor_of(self, K: Array) -> CholeskyFactor:
         """Return the factor of `K + s I`, which takes the place of `K`, as the system has it."""
@@ -403,6 +404,9 @@ class System:
     ) -> tuple[Array, NDArray[np.bool_]]:
         """Return `k(x, x) - k_x^T (K + s I)^-1 k_x` of every row, and whether it was solved."""
         bound = self.bound
+        if self.uses_cholesky(n_outputs) and bound.has_weights:
+            variance = in_row_blocks(X, lambda rows: self.factor.variance(bound.rows_of(rows)))
+            return np.maximum(variance, 0.0), np.ones(len(variance), dtype=bool)
         prior = in_row_blocks(X, lambda rows: bound.prior(bound.rows_of(rows)))
 
         def cross(rows: slice) -> Array:
@@ -427,8 +431,7 @@ class System:
             rows = slice(start, start + size)
             k = scaled(self.row_scale, cross(rows))
             if use_cholesky:
-                half = self.factor.solve_lower(k)
-                explained = np.einsum("ij,ij->j", half, half)
+                explained = self.factor.forms(k)
             else:
                 # Rows of any scale are solved at scale 1.
                 scale = largest_entries(k)
@@ -452,8 +455,7 @@ class System:
         T = self.bound.rows_of(X)
         k, prior = self.cross(T), self.bound.gram(T)
         if self.uses_cholesky(1):
-            half = self.factor.solve_lower(k)
-            covariance: Array = prior - half.T @ half
+            covariance: Array = prior - self.factor.form(k)
         else:
             scale = largest_entries(k)
             scale[scale == 0.0] = 1.0

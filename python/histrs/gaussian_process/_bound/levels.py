@@ -1,0 +1,221 @@
+"""A kernel on levels of columns, on its training rows: all is sums over levels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs._solvers.preconditioners import Indices
+from histrs.gaussian_process._bound.base import Bound
+from histrs.gaussian_process._bound.scores import Score
+from histrs.gaussian_process._kernels.levels import LevelKernel
+from histrs.gaussian_process._options import Interpolation
+from histrs.gaussian_process._systems.weights import WeightFactor
+
+Codes = NDArray[np.uint16]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LevelBound(Bound):
+    r"""`K` is :math:`\Phi V \Phi^T` with few weights: rows are codes, and a sum over codes is all.
+
+    Rows as the kernel takes them are codes, of shape (n_features, n_rows).
+    """
+
+    X: Any
+    kernel: LevelKernel
+    n_threads: int
+
+    has_weights: ClassVar[bool] = True
+
+    @cached_property
+    def codes(self) -> Codes:
+        """The codes of the training rows."""
+        return self.kernel.codes(self.X)
+
+    # ---- functions with weights ----------------------------------------------------------------
+
+    def functions(self, W: Array, T: Codes | None = None) -> Array:
+        """Return functions with weights `W` at rows: `Phi W`."""
+        return self._at(self.kernel.to_codes(W), self.codes if T is None else T)
+
+    def _at(self, tables: Array, T: Codes) -> Array:
+        tables = np.ascontiguousarray(tables)
+        return _histrs.level_scores(T, self.kernel.n_codes, tables, self.n_threads)
+
+    def weights(self, V: Array, T: Codes | None = None) -> Array:
+        """Return the transpose of that: `Phi^T V`."""
+        codes, V = self.codes if T is None else T, np.ascontiguousarray(V)
+        sums = _histrs.level_sums(codes, self.kernel.n_codes, V, self.n_threads)
+        return self.kernel.to_weights(sums)
+
+    def normal_matrix(self, row_scale: Array | None) -> Array:
+        """Return `Phi^T R^2 Phi`, as an array that may be overwritten."""
+        counts = self._counts if row_scale is None else self._counted(np.square(row_scale))
+        return self.kernel.to_weights(self.kernel.to_weights(counts).T)
+
+    @cached_property
+    def _counts(self) -> Array:
+        return self._counted(None)
+
+    def _counted(self, weights: Array | None) -> Array:
+        return _histrs.co_occurrence(self.codes, self.kernel.n_codes, weights, self.n_threads)
+
+    def forms(self, S: Array, T: Codes) -> Array:
+        """Return the diagonal of `Phi S Phi^T` of rows."""
+        half = self.kernel.to_codes(S)
+        Q = np.ascontiguousarray(self.kernel.to_codes(half.T))
+        return _histrs.level_forms(T, self.kernel.n_codes, Q, self.n_threads)
+
+    def function(self, feature: int, V: Array) -> Array:
+        """Return what a feature adds to `K(X, X_train) V` at each of its codes."""
+        ramps, weights = self.kernel.part(feature)
+        function: Array = ramps @ (self.kernel.prior[weights, None] * self.weights(V)[weights])
+        return function
+
+    def _tables(self, V: Array) -> Array:
+        """Return `K(X, X_train) V` at each code."""
+        return self.kernel.to_codes(self.kernel.prior[:, None] * self.weights(V))
+
+    # ---- training rows -----------------------------------------------------------------------
+
+    @property
+    def diagonal(self) -> Array:
+        """Diagonal of `K`."""
+        return self.prior(self.codes)
+
+    @property
+    def variances(self) -> Array:
+        """The same, without what is common to all rows."""
+        return self.diagonal - self.kernel.intercept_variance
+
+    def product(self, V: Array) -> Array:
+        """Return `K V`."""
+        return self._at(self._tables(V), self.codes)
+
+    def matrix(self) -> Array:
+        """Return `K`, as a new array in C order."""
+        return self.gram(self.codes)
+
+    # ---- how systems are solved ----------------------------------------------------------------
+
+    def prefers_factor(self, n_outputs: int) -> bool:
+        """Say whether a factor is the better way to solve for so many right-hand sides."""
+        return True
+
+    def factor(self, s: float, row_scale: Array | None) -> WeightFactor:
+        """Return the factor of `K + s I`, in the scale of rows, by that of the weights."""
+        return WeightFactor(self, s, row_scale)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a likelihood takes factors, and no estimates."""
+        return True
+
+    def check(self, solver: str) -> None:
+        """Refuse ways to solve that are not by the weights."""
+        if solver not in ("auto", "cholesky"):
+            raise ValueError(
+                f"solver={solver!r} is of rows, and Intersection(levels=...) is solved for its "
+                'weights: choose "auto".'
+            )
+
+    # ---- any rows ------------------------------------------------------------------------------
+
+    def rows_of(self, X: Any) -> Codes:
+        """Return the codes of rows."""
+        return self.kernel.codes(X)
+
+    def prior(self, T: Codes) -> Array:
+        """Return `k(x, x)` of rows."""
+        return self._at(self.kernel.squared()[:, None], T)[:, 0]
+
+    def gram(self, T: Codes) -> Array:
+        """Return `K(T, T)`."""
+        return self._between(T, T)
+
+    def cross(self, T: Codes) -> Array:
+        """Return `K(X_train, T)`."""
+        return self._between(self.codes, T)
+
+    def _between(self, T: Codes, others: Codes) -> Array:
+        weights = self.weights(np.eye(others.shape[1]), others)
+        return self.functions(self.kernel.prior[:, None] * weights, T)
+
+    def columns_of_matrix(self, rows: Indices) -> Array:
+        """Return some columns of `K`."""
+        return self._between(self.codes, np.ascontiguousarray(self.codes[:, rows]))
+
+    def cross_of(self, some: NDArray[np.intp], T: Codes) -> Array:
+        """Return `K(X_some, T)` of some training rows."""
+        return self._between(np.ascontiguousarray(self.codes[:, some]), T)
+
+    def matrix_of(self, some: NDArray[np.intp]) -> Array:
+        """Return `K` of some training rows."""
+        return self.gram(np.ascontiguousarray(self.codes[:, some]))
+
+    def cross_product(self, T: Codes, V: Array) -> Array:
+        """Return `K(T, X_train) V`."""
+        return self._at(self._tables(V), T)
+
+    def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
+        """Return `K(X, X_train) V` for any rows: it is a table as it is."""
+        return LevelScore(np.ascontiguousarray(self._tables(V)), self.kernel.n_codes)
+
+    def intercepts(self, V: Array) -> Array:
+        """Return what weights `V` of the training rows add to all rows alike."""
+        intercepts: Array = self.kernel.intercept_variance * V.sum(axis=0)
+        return intercepts
+
+    # ---- other kernels and other rows ----------------------------------------------------------
+
+    def with_kernel(self, kernel: LevelKernel) -> Self:
+        """Return another kernel on the same rows, with what is known of them."""
+        changed = replace(self, kernel=kernel)
+        columns = zip(kernel.columns, self.kernel.columns, strict=True)
+        if all(column.points is before.points for column, before in columns):
+            names = ("codes", "_counts")
+            vars(changed).update({name: vars(self)[name] for name in names if name in vars(self)})
+        return changed
+
+    def lighter(self) -> Self:
+        """Return the same without what only a fit asks for."""
+        changed = replace(self)
+        vars(changed)["codes"] = self.codes
+        return changed
+
+    def inserted(self, X: Any, weights: Array | None) -> Self:
+        """Return the kernel on further rows behind these; knots stay where they are."""
+        return self._on(np.vstack([self.X, X]), np.hstack([self.codes, self.kernel.codes(X)]))
+
+    def removed(self, kept: Indices, removed: Indices) -> Self:
+        """Return the kernel on the rows that are kept; both in ascending order."""
+        return self._on(self.X[kept], np.ascontiguousarray(self.codes[:, kept]))
+
+    def _on(self, X: Any, codes: Codes) -> Self:
+        changed = replace(self, X=X)
+        vars(changed)["codes"] = codes
+        return changed
+
+
+class LevelScore:
+    """A score that is a table of levels."""
+
+    takes_features = False
+
+    def __init__(self, tables: Array, n_codes: list[int]) -> None:
+        self._tables, self._n_codes = tables, n_codes
+
+    def evaluate(self, X: Any, n_threads: int) -> Array:
+        """Return the scores of every row, of shape (n_samples, n_outputs)."""
+        return _histrs.level_scores(X, self._n_codes, self._tables, n_threads)
+
+    def error_bound(self) -> Array:
+        """Return zeros."""
+        return np.zeros(self._tables.shape[1])

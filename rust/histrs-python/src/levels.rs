@@ -1,0 +1,67 @@
+//! Columns coded as levels.
+
+use histrs::levels::LevelCodes;
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+use crate::executor::{call, with_executor};
+
+type Codes<'py> = PyReadonlyArray2<'py, u16>;
+type Matrix<'py> = PyReadonlyArray2<'py, f64>;
+
+/// `H' W H` of codes of shape `(n_columns, n_rows)`.
+#[pyfunction]
+pub(crate) fn co_occurrence<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    n_levels: Vec<usize>,
+    weights: Option<PyReadonlyArray1<'py, f64>>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let codes = call(|| LevelCodes::new(codes.as_array(), &n_levels))?;
+    let weights = weights.as_ref().map(|w| w.as_array());
+    let sums = with_executor(py, n_threads, |exec| codes.co_occurrence(exec, weights))?;
+    Ok(sums.into_pyarray(py))
+}
+
+/// `H' V`.
+#[pyfunction]
+pub(crate) fn level_sums<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    n_levels: Vec<usize>,
+    v: Matrix<'py>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let codes = call(|| LevelCodes::new(codes.as_array(), &n_levels))?;
+    let v = v.as_array();
+    Ok(with_executor(py, n_threads, |exec| codes.sums(exec, v))?.into_pyarray(py))
+}
+
+/// `H T`.
+#[pyfunction]
+pub(crate) fn level_scores<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    n_levels: Vec<usize>,
+    tables: Matrix<'py>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let codes = call(|| LevelCodes::new(codes.as_array(), &n_levels))?;
+    let tables = tables.as_array();
+    Ok(with_executor(py, n_threads, |exec| codes.scores(exec, tables))?.into_pyarray(py))
+}
+
+/// The diagonal of `H Q H'`.
+#[pyfunction]
+pub(crate) fn level_forms<'py>(
+    py: Python<'py>,
+    codes: Codes<'py>,
+    n_levels: Vec<usize>,
+    q: Matrix<'py>,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let codes = call(|| LevelCodes::new(codes.as_array(), &n_levels))?;
+    let q = q.as_array();
+    Ok(with_executor(py, n_threads, |exec| codes.forms(exec, q))?.into_pyarray(py))
+}

@@ -1,0 +1,95 @@
+//! Columns coded as levels, against sums over the matrix of indicators.
+
+#![cfg(feature = "levels")]
+
+use histrs::levels::LevelCodes;
+use histrs::{Error, Executor};
+use ndarray::{Array1, Array2, array};
+use proptest::prelude::*;
+
+fn indicators(codes: &Array2<u16>, n_levels: &[usize]) -> Array2<f64> {
+    let mut h = Array2::zeros((codes.ncols(), n_levels.iter().sum()));
+    let mut start = 0;
+    for (column, n) in codes.rows().into_iter().zip(n_levels) {
+        for (row, &code) in column.iter().enumerate() {
+            h[[row, start + usize::from(code)]] = 1.0;
+        }
+        start += n;
+    }
+    h
+}
+
+prop_compose! {
+    fn coded()(n_levels in prop::collection::vec(1_u16..9, 0..5), n_rows in 0_usize..40)
+        (codes in n_levels.iter().map(|&n| prop::collection::vec(0..n, n_rows)).collect::<Vec<_>>(),
+         n_levels in Just(n_levels), n_rows in Just(n_rows)) -> (Array2<u16>, Vec<usize>) {
+        let codes = Array2::from_shape_fn((n_levels.len(), n_rows), |(d, i)| codes[d][i]);
+        (codes, n_levels.into_iter().map(usize::from).collect())
+    }
+}
+
+fn close(found: &Array2<f64>, expected: &Array2<f64>) {
+    assert_eq!(found.dim(), expected.dim());
+    assert!(found.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-9));
+}
+
+proptest! {
+    #[test]
+    fn sums_are_those_of_indicators((codes, n_levels) in coded(), seed in 1_u32..100) {
+        let h = indicators(&codes, &n_levels);
+        let (n, total) = h.dim();
+        let number = |i: usize| f64::from((seed * 31 + u32::try_from(i).unwrap() * 17) % 23) - 11.0;
+        let weights = Array1::from_shape_fn(n, number).mapv(f64::abs);
+        let (v, tables) = (
+            Array2::from_shape_fn((n, 2), |(i, j)| number(i + 3 * j)),
+            Array2::from_shape_fn((total, 3), |(i, j)| number(i + 5 * j)),
+        );
+        let q = Array2::from_shape_fn((total, total), |(i, j)| number(i * j) + number(i + j));
+        for n_threads in [1, 3] {
+            let exec = Executor::new(n_threads).unwrap();
+            let levels = LevelCodes::new(codes.view(), &n_levels).unwrap();
+            let weighted = &h.t() * &weights;
+            close(&levels.co_occurrence(&exec, None).unwrap(), &h.t().dot(&h));
+            close(&levels.co_occurrence(&exec, Some(weights.view())).unwrap(), &weighted.dot(&h));
+            close(&levels.sums(&exec, v.view()).unwrap(), &h.t().dot(&v));
+            close(&levels.scores(&exec, tables.view()).unwrap(), &h.dot(&tables));
+            let forms = levels.forms(&exec, q.view()).unwrap();
+            let expected = h.dot(&q).dot(&h.t()).diag().to_owned();
+            prop_assert!(forms.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-9));
+        }
+    }
+}
+
+#[test]
+fn sums_have_the_same_bits_for_any_threads() {
+    let codes = Array2::from_shape_fn((7, 9000), |(d, i)| {
+        u16::try_from((i * i + 13 * d * i) % (d + 2)).unwrap()
+    });
+    let n_levels: Vec<usize> = (2..9).collect();
+    let weights = Array1::from_shape_fn(9000, |i| 1.0 / f64::from(u32::try_from(i).unwrap() + 1));
+    let of = |n_threads| {
+        let exec = Executor::new(n_threads).unwrap();
+        let levels = LevelCodes::new(codes.view(), &n_levels).unwrap();
+        let q = levels.co_occurrence(&exec, Some(weights.view())).unwrap();
+        let forms = levels.forms(&exec, q.view()).unwrap();
+        (q, forms)
+    };
+    assert_eq!(of(1), of(2));
+}
+
+#[test]
+fn what_does_not_fit_is_refused() {
+    let (codes, square) = (array![[0_u16, 3]], array![[0_u16, 3], [1, 2]]);
+    let refused = LevelCodes::new(codes.view(), &[3]).unwrap_err();
+    assert!(matches!(refused, Error::Number { name: "codes", value: 3, .. }));
+    assert!(matches!(LevelCodes::new(codes.view(), &[3, 4]).unwrap_err(), Error::Shape { .. }));
+    assert!(matches!(LevelCodes::new(square.t(), &[4, 4]).unwrap_err(), Error::NotInRows { .. }));
+    let (exec, levels) = (Executor::new(1).unwrap(), LevelCodes::new(codes.view(), &[4]).unwrap());
+    let zeros = Array2::<f64>::zeros((3, 3));
+    assert!(matches!(levels.forms(&exec, zeros.view()).unwrap_err(), Error::Shape { .. }));
+    assert!(matches!(levels.sums(&exec, zeros.view()).unwrap_err(), Error::Shape { .. }));
+    assert!(matches!(levels.scores(&exec, zeros.view()).unwrap_err(), Error::Shape { .. }));
+    let weights = Array1::<f64>::zeros(3);
+    let refused = levels.co_occurrence(&exec, Some(weights.view())).unwrap_err();
+    assert!(matches!(refused, Error::Shape { .. }));
+}

@@ -1,0 +1,232 @@
+"""Additive processes on levels of columns, against a dense process on rounded columns."""
+
+import pickle
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+from sklearn.base import clone
+
+from histrs.gaussian_process import (
+    GPClassifier,
+    GPRegressor,
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    LikelihoodSearch,
+    Solver,
+)
+from histrs.gaussian_process._bound.levels import LevelBound
+from histrs.gaussian_process._kernels.levels import LevelColumn
+from histrs.gaussian_process.kernels import Interactions, Intersection, Radial
+from tests.oracles import levels as oracle
+
+GIVEN = {"noise": 0.3, "optimizer": None}
+
+
+def data(rng, n=60):
+    """Columns of many values, of few, of one, of ties, and of negative numbers."""
+    X = rng.normal(size=(n, 5))
+    X[:, 1] = rng.integers(0, 3, n)
+    X[:, 2] = 4.0
+    X[:, 3] = np.round(np.exp(2 * X[:, 3]), 1) ** 1.1
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
+
+
+def columns_of(model):
+    found = []
+    for column in model.kernel_.columns:
+        points, n = column.points, column.n_levels
+        at = np.arange(len(points))
+        if len(points) > n:
+            at = np.unique(np.round(np.linspace(0, len(points) - 1, n)).astype(int))
+        found.append((points, points[at]))
+    return found
+
+
+def dense(model, X, Z, X_train, weights=None):
+    weights = np.ones(len(X_train)) if weights is None else weights
+    parts = columns_of(model), model.level_weights_, model.intercept_variance_, weights
+    return model.amplitude_ * oracle.kernel(X, Z, X_train, *parts)
+
+
+@pytest.mark.parametrize("levels", [2, 7, 200])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_answers_are_those_of_a_dense_process(rng, levels, weighted):
+    X, y = data(rng)
+    T = np.vstack([3 * rng.normal(size=(9, 5)), X[:3]])
+    weights = rng.choice([0.5, 1.0, 2.0], len(y)) if weighted else None
+    w = np.ones(len(y)) if weights is None else weights
+    model = GPRegressor(0.7 * Intersection(levels=levels), **GIVEN, tol=1e-10)
+    model.fit(X, y, weights)
+    mean = np.average(y, weights=w)
+    unit = np.sqrt(np.average((y - mean) ** 2, weights=w))
+    z, noise = (y - mean) / unit, 0.3 / w
+    A = dense(model, X, X, X, w) + np.diag(noise)
+    k, prior = dense(model, X, T, X, w), dense(model, T, T, X, w)
+    found, std = model.predict(T, return_std=True)
+    np.testing.assert_allclose(found, mean + unit * k.T @ np.linalg.solve(A, z), rtol=1e-8)
+    covariance = prior - k.T @ np.linalg.solve(A, k) + 0.3 * np.eye(len(T))
+    np.testing.assert_allclose(std, unit * np.sqrt(np.diag(covariance)), rtol=1e-8)
+    np.testing.assert_allclose(
+        model.predict(T, return_cov=True)[1], unit**2 * covariance, rtol=1e-6, atol=1e-8
+    )
+    if not weighted:
+        # Whole weights are repeats, which tell noise of their own.
+        normal = stats.multivariate_normal(np.zeros(len(z)), A)
+        assert model.log_marginal_likelihood() == pytest.approx(normal.logpdf(z), rel=1e-9)
+    left_out, deviation = model.predict_leave_one_out()
+    for i in (0, 7):
+        rest = np.arange(len(y)) != i
+        of_rest = np.linalg.solve(A[np.ix_(rest, rest)], np.column_stack([z[rest], A[rest, i]]))
+        expected = A[i, rest] @ of_rest
+        assert left_out[i] == pytest.approx(mean + unit * expected[0], rel=1e-7)
+        assert deviation[i] == pytest.approx(unit * np.sqrt(A[i, i] - expected[1]), rel=1e-7)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_the_slope_of_the_evidence_is_that_of_differences(rng, shared):
+    X, y = data(rng, 40)
+    Y = np.column_stack([y, rng.normal(size=40)])
+    search = LikelihoodSearch(shared=shared)
+    model = GPRegressor(Intersection(levels=6), optimizer=search, random_state=0).fit(X, Y)
+    theta = model.theta_ + 0.1 * rng.normal(size=len(model.theta_))
+    _, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
+    expected = optimize.approx_fprime(theta, model.log_marginal_likelihood, 1e-6)
+    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_search_ends_where_the_evidence_is_larger(rng):
+    X, y = data(rng, 200)
+    model = GPRegressor(Intersection(levels=20), random_state=0).fit(X, y)
+    given = clone(model).set_params(**GIVEN).fit(X, y)
+    assert model.log_marginal_likelihood() > given.log_marginal_likelihood() + 1.0
+    # Columns that the target does not depend on vary less than those that it does.
+    assert model.level_weights_[4].sum() < 0.1 * model.level_weights_[0].sum()
+
+
+@pytest.mark.parametrize("kind", [GPRegressor, GPClassifier])
+def test_functions_of_features_add_up_to_the_mean(rng, kind):
+    X, y = data(rng)
+    model = kind(Intersection(levels=9), optimizer=None, tol=1e-10)
+    model.fit(X, y if kind is GPRegressor else y > 0.5)
+    functions = model.shape_functions(return_std=True)
+    added = model.intercept_ + sum(
+        f.values[np.argmin(np.abs(X[:, [d]] - f.knots), axis=1)] for d, f in enumerate(functions)
+    )
+    np.testing.assert_allclose(added, model.latent_mean_and_variance(X)[0], rtol=1e-7)
+    assert [len(f.knots) for f in model.shape_functions([0, 2], max_knots=4)] == [4, 1]
+    if kind is GPClassifier:
+        return
+    # The posterior of the increments above the least knot, of a dense process.
+    A = dense(model, X, X, X) + 0.1 * np.eye(len(X))
+    for d in (0, 1, 3):
+        T = np.tile(X[:1], (len(functions[d].knots), 1))
+        T[:, d] = functions[d].knots
+        least = T.copy()
+        least[:, d] = functions[d].knots[0]
+        k = dense(model, T, X, X) - dense(model, least, X, X)
+        prior = dense(model, T, T, X) - dense(model, least, least, X)
+        variance = np.diag(prior) - np.sum(k.T * np.linalg.solve(A, k.T), axis=0)
+        expected = y.std() * np.sqrt(np.maximum(variance, 0.0))
+        np.testing.assert_allclose(functions[d].std, expected, rtol=1e-6, atol=1e-9)
+
+
+def test_weights_are_repeats(rng):
+    X, y = data(rng)
+    often = rng.integers(1, 4, len(y))
+    model = GPRegressor(Intersection(levels=9), **GIVEN).fit(X, y, often)
+    repeated = clone(model).fit(np.repeat(X, often, axis=0), np.repeat(y, often))
+    for one, other in zip(
+        model.predict(X, return_std=True), repeated.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [GPRegressor, GPClassifier])
+def test_rows_come_and_go(rng, kind):
+    X, y = data(rng)
+    y = y if kind is GPRegressor else y > 0.5
+    model = kind(Intersection(levels=9), optimizer=None, tol=1e-9).fit(X, y)
+    before = model.predict(X, return_std=True)[1] if kind is GPRegressor else model.predict_proba(X)
+    model.partial_fit(X[:7] + 0.01, y[:7])
+    model.forget(np.arange(len(y), len(y) + 7))
+    after = model.predict(X, return_std=True)[1] if kind is GPRegressor else model.predict_proba(X)
+    np.testing.assert_allclose(after, before, rtol=1e-6)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_allclose(copy.predict(X), model.predict(X), rtol=1e-9)
+
+
+def test_shifts_and_scales_of_columns_do_not_matter(rng):
+    X, y = data(rng)
+    T, y_train = X[40:], y[:40]
+    for kind in (IntersectionGPRegressor, IntersectionGPClassifier):
+        target = y_train if kind is IntersectionGPRegressor else y_train > 0.5
+        model = kind(Intersection(levels=9), random_state=0).fit(X[:40], target)
+        moved = clone(model).fit(8.0 * X[:40] - 64.0, target)
+        np.testing.assert_allclose(model.predict(T), moved.predict(8.0 * T - 64.0), rtol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e300])
+def test_values_of_any_size(rng, scale):
+    X, y = data(rng)
+    expected = GPRegressor(Intersection(levels=9), **GIVEN).fit(X, y).predict(X)
+    found = GPRegressor(Intersection(levels=9), **GIVEN).fit(X * scale, y).predict(X * scale)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_neighbouring_numbers_have_codes_of_their_own():
+    x = np.array([1.0, np.nextafter(1.0, 2.0), np.nextafter(np.nextafter(1.0, 2.0), 2.0)])
+    column = LevelColumn.of(x, None, 5)
+    np.testing.assert_array_equal(column.codes(x), [0, 1, 2])
+    np.testing.assert_array_equal(column.codes(np.array([0.0, 9.0])), [0, 2])
+
+
+@pytest.mark.parametrize(("likelihood", "error"), [("gaussian", 0.06), ("bernoulli", 0.05)])
+def test_classes_of_many_rows_are_solved_for_weights(rng, monkeypatch, likelihood, error):
+    X = rng.random((3000, 4))
+    expected = 1 / (1 + np.exp(3 - 6 * X[:, 0]))
+    matrix = LevelBound.matrix
+
+    def of_few(bound):
+        assert bound.n_rows < 2000
+        return matrix(bound)
+
+    monkeypatch.setattr(LevelBound, "matrix", of_few)
+    model = GPClassifier(Intersection(levels=12), likelihood=likelihood, random_state=0)
+    model.fit(X, rng.random(3000) < expected)
+    assert np.mean(np.abs(model.predict_proba(X)[:, 1] - expected)) < error
+
+
+@pytest.mark.parametrize(
+    ("kernel", "parameters", "message"),
+    [
+        (Intersection(levels=1), {}, "levels = 1: give a number from 2 on"),
+        (Intersection(levels=2.5), {}, "levels = 2.5"),
+        (Intersection(levels=8, feature_weights="scale"), {}, "learn weights of their own"),
+        (Intersection("power", levels=8), {}, "learn weights of their own"),
+        (Intersection(levels=8) + Interactions(), {}, "goes without Interactions"),
+        (Intersection(levels=8) * Radial(), {}, "where it is the whole kernel"),
+        (Intersection(levels=8), {"solver": "cg"}, "solved for its weights"),
+        (Intersection(levels=8), {"variance": "coarse"}, "goes without variance='coarse'"),
+        (Intersection(levels=8), {"n_bins": 10}, "goes without n_bins=10"),
+        (
+            Intersection(levels=8),
+            {"solver": Solver(preconditioner="knots")},
+            "goes without preconditioner='knots'",
+        ),
+        (Intersection(levels=3000), {}, "set levels=None, which keeps every value"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_levels_is_refused(rng, kernel, parameters, message):
+    n = 20_000 if kernel.get_params().get("levels") == 3000 else 20
+    X = rng.random((n, 4))
+    with pytest.raises(ValueError, match=message):
+        GPRegressor(kernel, **parameters).fit(X, X[:, 0])
+
+
+def test_missing_values_are_named(rng):
+    X, y = data(rng)
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN"):
+        GPRegressor(Intersection(levels=8)).fit(X, y)
