@@ -16,7 +16,7 @@ from histrs.gaussian_process import (
     Solver,
 )
 from histrs.gaussian_process._bound.levels import LevelBound
-from histrs.gaussian_process._kernels.levels import LevelColumn
+from histrs.gaussian_process._kernels.level_columns import LevelColumn
 from histrs.gaussian_process.kernels import Interactions, Intersection, Radial
 from tests.oracles import levels as oracle
 
@@ -32,32 +32,46 @@ def data(rng, n=60):
     return X, np.sin(2 * X[:, 0]) + X[:, 1] + 0.1 * rng.normal(size=n)
 
 
+def knots_of(column):
+    points, n = column.points, column.n_levels
+    if len(points) <= n:
+        return points
+    return points[np.unique(np.round(np.linspace(0, len(points) - 1, n)).astype(int))]
+
+
 def columns_of(model):
-    found = []
-    for column in model.kernel_.columns:
-        points, n = column.points, column.n_levels
-        at = np.arange(len(points))
-        if len(points) > n:
-            at = np.unique(np.round(np.linspace(0, len(points) - 1, n)).astype(int))
-        found.append((points, points[at]))
-    return found
+    columns = model.kernel_.terms[: model.n_features_in_]
+    return [(column.points, knots_of(column)) for column in columns]
 
 
 def dense(model, X, Z, X_train, weights=None):
     weights = np.ones(len(X_train)) if weights is None else weights
     parts = columns_of(model), model.level_weights_, model.intercept_variance_, weights
-    return model.amplitude_ * oracle.kernel(X, Z, X_train, *parts)
+    K = oracle.kernel(X, Z, X_train, *parts)
+    for pair, weight in zip(
+        model.kernel_.terms[model.n_features_in_ :], model.interaction_weight_, strict=True
+    ):
+        grids = [
+            (column.feature, column.points, knots_of(column))
+            for column in (pair.first, pair.second)
+        ]
+        K += weight * oracle.pair_kernel(X, Z, X_train, grids, weights)
+    return model.amplitude_ * K
 
 
 @pytest.mark.parametrize("levels", [2, 7, 200])
+@pytest.mark.parametrize("pairs", [None, [(0, 1), (3, 0)], 2])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_answers_are_those_of_a_dense_process(rng, levels, weighted):
+def test_answers_are_those_of_a_dense_process(rng, levels, pairs, weighted):
     X, y = data(rng)
     T = np.vstack([3 * rng.normal(size=(9, 5)), X[:3]])
     weights = rng.choice([0.5, 1.0, 2.0], len(y)) if weighted else None
     w = np.ones(len(y)) if weights is None else weights
-    model = GPRegressor(0.7 * Intersection(levels=levels), **GIVEN, tol=1e-10)
+    kernel = Intersection(levels=levels)
+    kernel = kernel if pairs is None else kernel + Interactions(pairs, n_knots=5)
+    model = GPRegressor(0.7 * kernel, **GIVEN, tol=1e-10)
     model.fit(X, y, weights)
+    assert len(model.interactions_) == (0 if pairs is None else 2)
     mean = np.average(y, weights=w)
     unit = np.sqrt(np.average((y - mean) ** 2, weights=w))
     z, noise = (y - mean) / unit, 0.3 / w
@@ -88,7 +102,8 @@ def test_the_slope_of_the_evidence_is_that_of_differences(rng, shared):
     X, y = data(rng, 40)
     Y = np.column_stack([y, rng.normal(size=40)])
     search = LikelihoodSearch(shared=shared)
-    model = GPRegressor(Intersection(levels=6), optimizer=search, random_state=0).fit(X, Y)
+    kernel = Intersection(levels=6) + Interactions([(0, 1)])
+    model = GPRegressor(kernel, optimizer=search, random_state=0).fit(X, Y)
     theta = model.theta_ + 0.1 * rng.normal(size=len(model.theta_))
     _, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
     expected = optimize.approx_fprime(theta, model.log_marginal_likelihood, 1e-6)
@@ -102,6 +117,17 @@ def test_a_search_ends_where_the_evidence_is_larger(rng):
     assert model.log_marginal_likelihood() > given.log_marginal_likelihood() + 1.0
     # Columns that the target does not depend on vary less than those that it does.
     assert model.level_weights_[4].sum() < 0.1 * model.level_weights_[0].sum()
+
+
+def test_a_product_is_found_among_pairs(rng):
+    X = rng.normal(size=(1500, 6))
+    y = X[:, 1] * X[:, 4] + np.abs(X[:, 0]) + 0.1 * rng.normal(size=1500)
+    kernel = Intersection(levels=24)
+    additive = GPRegressor(kernel, random_state=0).fit(X[:1000], y[:1000])
+    model = GPRegressor(kernel + Interactions(1), random_state=0).fit(X[:1000], y[:1000])
+    np.testing.assert_array_equal(model.interactions_, [[1, 4]])
+    assert additive.score(X[1000:], y[1000:]) < 0.4
+    assert model.score(X[1000:], y[1000:]) > 0.8
 
 
 @pytest.mark.parametrize("kind", [GPRegressor, GPClassifier])
@@ -146,7 +172,7 @@ def test_weights_are_repeats(rng):
 def test_rows_come_and_go(rng, kind):
     X, y = data(rng)
     y = y if kind is GPRegressor else y > 0.5
-    model = kind(Intersection(levels=9), optimizer=None, tol=1e-9).fit(X, y)
+    model = kind(Intersection(levels=9) + Interactions(2), optimizer=None, tol=1e-9).fit(X, y)
     before = model.predict(X, return_std=True)[1] if kind is GPRegressor else model.predict_proba(X)
     model.partial_fit(X[:7] + 0.01, y[:7])
     model.forget(np.arange(len(y), len(y) + 7))
@@ -176,9 +202,9 @@ def test_values_of_any_size(rng, scale):
 
 def test_neighbouring_numbers_have_codes_of_their_own():
     x = np.array([1.0, np.nextafter(1.0, 2.0), np.nextafter(np.nextafter(1.0, 2.0), 2.0)])
-    column = LevelColumn.of(x, None, 5)
-    np.testing.assert_array_equal(column.codes(x), [0, 1, 2])
-    np.testing.assert_array_equal(column.codes(np.array([0.0, 9.0])), [0, 2])
+    column = LevelColumn.of(x[:, None], 0, None, 5, 10)
+    np.testing.assert_array_equal(column.codes(x[:, None]), [0, 1, 2])
+    np.testing.assert_array_equal(column.codes(np.array([[0.0], [9.0]])), [0, 2])
 
 
 @pytest.mark.parametrize(("likelihood", "error"), [("gaussian", 0.06), ("bernoulli", 0.05)])
@@ -204,7 +230,8 @@ def test_classes_of_many_rows_are_solved_for_weights(rng, monkeypatch, likelihoo
         (Intersection(levels=2.5), {}, "levels = 2.5"),
         (Intersection(levels=8, feature_weights="scale"), {}, "learn weights of their own"),
         (Intersection("power", levels=8), {}, "learn weights of their own"),
-        (Intersection(levels=8) + Interactions(), {}, "goes without Interactions"),
+        (Intersection(levels=8) + Interactions(weight_bounds="fixed"), {}, "leave weight_bounds"),
+        (Intersection(levels=8) + Interactions([(0, 9)]), {}, r"pairs\[0\] = \(0, 9\)"),
         (Intersection(levels=8) * Radial(), {}, "where it is the whole kernel"),
         (Intersection(levels=8), {"solver": "cg"}, "solved for its weights"),
         (Intersection(levels=8), {"variance": "coarse"}, "goes without variance='coarse'"),

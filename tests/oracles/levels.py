@@ -46,3 +46,20 @@ def kernel(X, Z, X_train, columns, level_weights, intercept_variance, weights):
         for k, variance in enumerate(variances):
             K += variance * np.outer(ramp(x, *knots[k : k + 2]), ramp(z, *knots[k : k + 2]))
     return K
+
+
+def pair_kernel(X, Z, X_train, grids, weights):
+    """Return the covariances of a function of two columns: products of centred ramps.
+
+    `grids` are the column, points and knots of both.
+    """
+    K = np.ones((len(X), len(Z)))
+    for d, points, knots in grids:
+        of_column = np.zeros_like(K)
+        variances = increments(X_train[:, d], points, knots, weights)[0]
+        for variance, (low, high) in zip(variances, pairwise(knots), strict=True):
+            x, z, train = (ramp(rounded(T[:, d], points), low, high) for T in (X, Z, X_train))
+            mean = np.average(train, weights=weights)
+            of_column += variance * np.outer(x - mean, z - mean)
+        K *= of_column
+    return K

@@ -361,7 +361,7 @@ class GaussianProcess(BaseEstimator):
             return any_kernel.learn(problem, values, learner, self._random, leaves_out=leaves_out)
         if terms.levels is not None:
             problem = self._problem(X, Y, weights)
-            return levels.learn(problem, terms.functions, Hyperparameters(*scales, None), learner)
+            return levels.learn(problem, terms, Hyperparameters(*scales, None), learner)
         n_threads = count_threads(self.n_jobs)
         base = additive.sorted_base(X, n_threads, self.n_jobs)
         start = terms.start(base, n_threads)

@@ -25,7 +25,7 @@ Codes = NDArray[np.uint16]
 class LevelBound(Bound):
     r"""`K` is :math:`\Phi V \Phi^T` with few weights: rows are codes, and a sum over codes is all.
 
-    Rows as the kernel takes them are codes, of shape (n_features, n_rows).
+    Rows as the kernel takes them are codes, of shape (n_terms, n_rows).
     """
 
     X: Any
@@ -178,8 +178,7 @@ class LevelBound(Bound):
     def with_kernel(self, kernel: LevelKernel) -> Self:
         """Return another kernel on the same rows, with what is known of them."""
         changed = replace(self, kernel=kernel)
-        columns = zip(kernel.columns, self.kernel.columns, strict=True)
-        if all(column.points is before.points for column, before in columns):
+        if kernel.has_codes_of(self.kernel):
             names = ("codes", "_counts")
             vars(changed).update({name: vars(self)[name] for name in names if name in vars(self)})
         return changed

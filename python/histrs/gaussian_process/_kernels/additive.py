@@ -72,10 +72,11 @@ class AdditiveTerms:
     def check(self) -> None:
         """Refuse terms that mean nothing, alone or together."""
         self.functions.check()
-        if self.levels is not None and self.pairs is not None:
+        given: Any = self.pairs
+        if self.levels is not None and given is not None and given.weight_bounds != (1e-6, 1e6):
             raise ValueError(
-                f"{self.functions!r} goes without {self.pairs!r}: set levels=None, or leave the "
-                "pairs out."
+                f"{given!r}: on levels each pair has a weight of its own, which is learned; leave "
+                "weight_bounds as they are by default."
             )
         if self.pairs is None:
             return

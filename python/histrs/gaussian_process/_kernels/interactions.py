@@ -60,7 +60,7 @@ class Interactions(Kernel):
     array([[0, 2]])
     """
 
-    takes: ClassVar[Takes] = "histograms"
+    takes: ClassVar[Takes] = "numbers"
 
     def __init__(
         self,

@@ -8,9 +8,12 @@ from typing import Any
 import numpy as np
 
 from histrs.gaussian_process._bound.base import Bound
-from histrs.gaussian_process._kernels.levels import N_MEASURES, LevelColumn, LevelKernel
+from histrs.gaussian_process._kernels.additive import AdditiveTerms
+from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPair
+from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning.hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
+from histrs.gaussian_process._learning.pair_search import check_pairs, strongest_pairs
 from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT
 
@@ -22,10 +25,14 @@ _MOST_LEVELS = 512
 # More weights are too many to factorise.
 _MOST_WEIGHTS = 10_000
 _BOUNDS = (1e-7, 1e5)
+# Codes of a column in a pair, unless it has more knots.
+_CELLS = 16
+# No residual is too small, and none is asked for.
+_EXACTLY = np.full(1, np.inf)
 
 
 def learn(
-    problem: Problem, asked: Any, values: Hyperparameters, learner: Learner
+    problem: Problem, asked: AdditiveTerms, values: Hyperparameters, learner: Learner
 ) -> tuple[Hyperparameters, Bound]:
     """Return the hyper-parameters, and their kernel on the rows.
 
@@ -33,36 +40,80 @@ def learn(
     ----------
     problem : Problem
         Rows and targets.
-    asked : Intersection
+    asked : AdditiveTerms
         With levels.
     values : Hyperparameters
         Noise and amplitude that the search starts from, whatever the kernel.
     learner : Learner
         Searches.
     """
-    n_features = problem.X.shape[1]
-    n_levels = asked.levels
-    if n_levels == "auto":
-        n_weights = min(_WEIGHTS, len(problem.Y))
-        n_levels = int(np.clip(n_weights // n_features, _COARSE, _MOST_LEVELS))
-    weights = np.full(N_MEASURES * n_features, 1.0 / n_features)
-    bounds: Bounds = "fixed" if learner.search.method is None else _BOUNDS
-    given = asked.intercept_variance
-    intercept = VAGUE_INTERCEPT if given == "auto" else float(given)
-    columns = tuple(LevelColumn.of(x, problem.weights, n_levels) for x in problem.X.T)
-    kernel = LevelKernel(columns, weights, intercept, bounds)
-    n_weights = sum(column.functions.shape[1] for column in columns)
-    if n_weights > _MOST_WEIGHTS:
-        raise ValueError(
-            f"{n_levels} levels of {n_features} features have {n_weights} weights, too many to "
-            f"solve for ({_MOST_WEIGHTS}): set levels=None, which keeps every value."
-        )
+    n_levels = _n_levels(asked.levels, problem)
+    kernel = _start(problem, asked, n_levels, learner)
     bound = problem.bind(kernel)
     for n in sorted({min(_COARSE, n_levels), n_levels}):
         # Of fewer knots on the same codes, which are counted once.
-        coarser = tuple(replace(column, n_levels=n) for column in columns)
-        kernel = replace(kernel, columns=coarser)
-        bound = bound.with_kernel(kernel)
-        values = learner.best(replace(values, kernel=kernel), problem.likelihood(bound))
+        bound = bound.with_kernel(kernel.with_levels(n))
+        values = learner.best(replace(values, kernel=bound.kernel), problem.likelihood(bound))
         kernel = values.kernel
-    return values, bound.with_kernel(kernel)
+    bound = bound.with_kernel(kernel)
+    if not asked.has_pairs:
+        return values, bound
+    kernel = _with_pairs(problem, asked.pairs, values, bound)
+    bound = problem.bind(kernel)
+    values = learner.best(replace(values, kernel=kernel), problem.likelihood(bound))
+    return values, bound.with_kernel(values.kernel)
+
+
+def _n_levels(asked: Any, problem: Problem) -> int:
+    if asked != "auto":
+        return int(asked)
+    n_weights = min(_WEIGHTS, len(problem.Y))
+    return int(np.clip(n_weights // problem.X.shape[1], _COARSE, _MOST_LEVELS))
+
+
+def _start(problem: Problem, asked: AdditiveTerms, n_levels: int, learner: Learner) -> LevelKernel:
+    """Return the kernel that a search starts from, with all columns alike."""
+    X, n_features = problem.X, problem.X.shape[1]
+    of_column = problem.weights, n_levels, 2 * n_levels
+    columns = tuple(LevelColumn.of(X, d, *of_column) for d in range(n_features))
+    weights = np.full(sum(len(column.shares) for column in columns), 1.0 / n_features)
+    bounds: Bounds = "fixed" if learner.search.method is None else _BOUNDS
+    given = asked.intercept_variance
+    intercept = VAGUE_INTERCEPT if given == "auto" else float(given)
+    return _checked(LevelKernel(columns, weights, intercept, bounds))
+
+
+def _checked(kernel: LevelKernel) -> LevelKernel:
+    n_weights = sum(term.functions.shape[1] for term in kernel.terms)
+    if n_weights > _MOST_WEIGHTS:
+        raise ValueError(
+            f"Functions on levels have {n_weights} weights, too many to solve for "
+            f"({_MOST_WEIGHTS}): ask for fewer levels, or set levels=None, which keeps every value."
+        )
+    return kernel
+
+
+def _with_pairs(problem: Problem, asked: Any, values: Hyperparameters, bound: Bound) -> LevelKernel:
+    """Return the kernel with pairs that are given, or that tell most of what it leaves."""
+    kernel: LevelKernel = values.kernel
+    X, n_features = problem.X, problem.X.shape[1]
+    if not asked.are_found:
+        pairs = check_pairs(asked.pairs, n_features, problem.feature_names)
+    elif n_features < 2:
+        raise ValueError(f"{asked!r} is of pairs of features, and X has n_features = 1.")
+    else:
+        left = [
+            problem.system(bound, scales).solve_targets(problem.Y[:, outputs], _EXACTLY).X
+            for scales, outputs in zip(
+                values.scales(), values.outputs(problem.Y.shape[1]), strict=True
+            )
+        ]
+        alpha = np.hstack(left)
+        alpha /= np.maximum(np.sqrt(np.sum(alpha**2, axis=0)), np.finfo(float).tiny)
+        strength = kernel.learned["level_weights_"].sum(axis=1)
+        pairs = strongest_pairs(X, alpha, strength, asked.pairs, asked.n_knots, problem.rng)
+    of_column = problem.weights, asked.n_knots, max(_CELLS, asked.n_knots)
+    columns = {int(d): LevelColumn.of(X, int(d), *of_column) for d in np.unique(pairs)}
+    found = [LevelPair(columns[int(i)], columns[int(j)]) for i, j in pairs]
+    weight = asked.weight * float(np.mean(kernel.level_weights))
+    return _checked(kernel.with_pairs(found, float(np.clip(weight, *_BOUNDS))))

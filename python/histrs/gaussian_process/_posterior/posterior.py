@@ -23,7 +23,7 @@ from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._bound.pairs import PairTerm
 from histrs.gaussian_process._bound.scores import ExactScore, Score
 from histrs.gaussian_process._bound.splines import SmoothTerm
-from histrs.gaussian_process._kernels.levels import evenly
+from histrs.gaussian_process._kernels.level_columns import LevelColumn, evenly
 from histrs.gaussian_process._likelihoods.bias import BiasSolution
 from histrs.gaussian_process._options import Interpolation, VarianceName
 from histrs.gaussian_process._posterior.cached_variance import CachedVariance, n_solved_of
@@ -331,7 +331,7 @@ class Posterior:
     ) -> tuple[Array, Array, Array | None]:
         """Return points of a feature on levels, its function there, and that's variance."""
         bound = cast(LevelBound, self.bound)
-        points = bound.kernel.columns[feature].points
+        points = cast(LevelColumn, bound.kernel.terms[feature]).points
         at = np.arange(len(points)) if max_knots is None else evenly(len(points), max_knots)
         values = bound.function(feature, self._weights_of("mean"))[at]
         if not with_variance:
