@@ -119,6 +119,28 @@ def test_a_search_ends_where_the_evidence_is_larger(rng):
     assert model.level_weights_[4].sum() < 0.1 * model.level_weights_[0].sum()
 
 
+def test_functions_of_pairs_add_up_to_the_mean(rng):
+    X, y = data(rng)
+    model = GPRegressor(Intersection(levels=9) + Interactions([(0, 1), (0, 3)]), **GIVEN, tol=1e-10)
+    model.fit(X, y)
+    explained = model.explain(X)
+    np.testing.assert_allclose(explained.values.sum(axis=1) + explained.offset, model.predict(X))
+    assert explained.names[-1] == "x0 & x3"
+    for k, function in enumerate(model.pair_functions(return_std=True)):
+        at = tuple(
+            np.argmin(np.abs(X[:, [d]] - knots), axis=1)
+            for d, knots in zip(function.features, function.knots, strict=True)
+        )
+        np.testing.assert_allclose(function.values[at], explained.values[:, 5 + k])
+        np.testing.assert_allclose(function.std[at], explained.std[:, 5 + k])
+        # It has no main effect: no mean over the rows of either column.
+        counts = [
+            np.bincount(a, minlength=n) for a, n in zip(at, function.values.shape, strict=True)
+        ]
+        np.testing.assert_allclose(counts[0] @ function.values, 0.0, atol=1e-9)
+        np.testing.assert_allclose(function.values @ counts[1], 0.0, atol=1e-9)
+
+
 def test_a_product_is_found_among_pairs(rng):
     X = rng.normal(size=(1500, 6))
     y = X[:, 1] * X[:, 4] + np.abs(X[:, 0]) + 0.1 * rng.normal(size=1500)
@@ -141,6 +163,11 @@ def test_functions_of_features_add_up_to_the_mean(rng, kind):
     )
     np.testing.assert_allclose(added, model.latent_mean_and_variance(X)[0], rtol=1e-7)
     assert [len(f.knots) for f in model.shape_functions([0, 2], max_knots=4)] == [4, 1]
+    explained = model.explain(X)
+    latent = model.latent_mean_and_variance(X)[0]
+    np.testing.assert_allclose(explained.values.sum(axis=1) + explained.offset, latent, rtol=1e-7)
+    of_first = np.argmin(np.abs(X[:, [0]] - functions[0].knots), axis=1)
+    np.testing.assert_allclose(explained.std[:, 0], functions[0].std[of_first])
     if kind is GPClassifier:
         return
     # The posterior of the increments above the least knot, of a dense process.

@@ -11,6 +11,7 @@ from sklearn.utils import check_scalar
 
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._posterior.explanation import Explanation, explain
+from histrs.gaussian_process._posterior.level_functions import function_of_column
 from histrs.gaussian_process._posterior.pair_functions import PairFunction, pair_functions
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._posterior.shape_functions import (
@@ -31,7 +32,8 @@ Spread = Callable[[Array], Array]
 def explanation(state: dict[str, Any], X: Any, units: Array, n_threads: int) -> Explanation:
     """Return what each feature and pair adds to rows, of a fitted model."""
     posterior: Posterior = state["_posterior"]
-    _ = posterior.additive
+    if not posterior.bound.has_weights:
+        _ = posterior.additive
     names = state.get("feature_names_in_")
     if names is None:
         names = np.array([f"x{d}" for d in range(X.shape[1])], dtype=object)
@@ -98,7 +100,7 @@ def _function(
 ) -> tuple[Array, Array, Array | None]:
     """Return knots of a feature, its function there, and the variance of that on request."""
     if posterior.bound.has_weights:
-        return posterior.level_function(feature, max_knots, with_variance=with_variance)
+        return function_of_column(posterior, feature, max_knots, with_variance=with_variance)
     term = posterior.feature_term(feature)
     if term is not None:
         knots = points_of(term, posterior, feature, max_knots)

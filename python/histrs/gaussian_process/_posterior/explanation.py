@@ -11,6 +11,7 @@ from scipy import sparse
 from histrs._solvers.block_cg import Array
 from histrs._validation import Matrix
 from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
+from histrs.gaussian_process._posterior.level_functions import terms_of_rows
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._posterior.smooth_functions import feature_function, feature_variance
 
@@ -41,6 +42,11 @@ def explain(
     """Return the terms of the posterior mean for every row, and their standard deviations."""
     n, d = X.shape
     data = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+    if posterior.bound.has_weights:
+        pairs = posterior.bound.kernel.learned["interactions_"]
+        values, variances = terms_of_rows(posterior, data)
+        of_rows = data, values, np.sqrt(variances)
+        return _explanation(*of_rows, pairs, names, units, posterior.intercept("mean"))
     if posterior.additive.smooth is not None:
         return _explain_smoothly(posterior, data, names, units)
     # A row for each entry above zero, where the mean is the term of that feature; others add none.
@@ -64,6 +70,20 @@ def explain(
         values_of_pairs, std_of_pairs = _pair_terms(posterior, of_pairs, PairRows(of_pairs, X))
         values = np.concatenate([values, values_of_pairs], axis=1)
         std = np.concatenate([std, std_of_pairs], axis=1)
+    return _explanation(data, values, std, pairs, names, units, offset)
+
+
+def _explanation(
+    data: Array,
+    values: Array,
+    std: Array,
+    pairs: NDArray[np.intp],
+    names: NDArray[Any],
+    units: Array,
+    offset: Array,
+) -> Explanation:
+    """Return terms with their names and in the users' units."""
+    if len(pairs) > 0:
         both = [f"{names[i]} & {names[j]}" for i, j in pairs]
         names = np.array([*names, *both], dtype=object)
     std = np.broadcast_to(std * units, values.shape)
@@ -83,11 +103,7 @@ def _explain_smoothly(
         if term is not None:
             values[:, d] = feature_function(posterior, term, "mean", d, data[:, d])
             std[:, d] = np.sqrt(feature_variance(posterior, term, d, data[:, d]))
-    std = np.broadcast_to(std * units, values.shape)
-    pairs = np.empty((0, 2), np.intp)
-    if len(offset) == 1:
-        return Explanation(names, data, values[:, :, 0], std[:, :, 0], offset[0], pairs)
-    return Explanation(names, data, values, std, offset, pairs)
+    return _explanation(data, values, std, np.empty((0, 2), np.intp), names, units, offset)
 
 
 def _pair_terms(posterior: Posterior, kernel: PairKernel, rows: PairRows) -> tuple[Array, Array]:

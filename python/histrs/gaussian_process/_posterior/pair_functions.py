@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._bound.pairs import PairTerm
 from histrs.gaussian_process._learning.pair_search import Interactions, check_pairs
+from histrs.gaussian_process._posterior.level_functions import function_of_pair
 from histrs.gaussian_process._posterior.posterior import Posterior
 
 
@@ -34,12 +36,13 @@ def pair_functions(
     `spread` turns standard deviations into the user's units; None computes none.
     """
     posterior: Posterior = state["_posterior"]
-    of_pairs = None if posterior.pairs is None else posterior.pairs.kernel
-    if of_pairs is None:
+    on_levels = posterior.bound.has_weights
+    kernel = posterior.bound.kernel if on_levels else posterior.additive.kernel
+    known = [(int(i), int(j)) for i, j in kernel.learned["interactions_"]]
+    if not known:
         if pairs is None or len(pairs) == 0:
             return []
         raise ValueError("The model has no pairs: fit with Interactions in the kernel.")
-    known = [(int(i), int(j)) for i, j in of_pairs.pairs]
     if pairs is None:
         wanted = known
     else:
@@ -50,18 +53,28 @@ def pair_functions(
     for pair in wanted:
         if pair not in known:
             raise ValueError(f"{pair} is not among the pairs of the model, {known}.")
-        k = known.index(pair)
-        i, j = of_pairs.indices[k]
-        shape = of_pairs.shapes[k]
-        cells = slice(of_pairs.starts[k], of_pairs.starts[k + 1])
-        values = posterior.pair_cells("mean")[cells]
+        function = function_of_pair if on_levels else _function_of_pair
+        knots, values, variance = function(
+            posterior, known.index(pair), with_variance=spread is not None
+        )
+        shape = len(knots[0]), len(knots[1])
         std = None
-        if spread is not None:
-            variance = posterior.pair_variance(k, np.eye(shape[0] * shape[1]))
+        if spread is not None and variance is not None:
             std = _on_grid(spread(np.sqrt(variance)), shape)
-        knots = (of_pairs.knots[i], of_pairs.knots[j])
         functions.append(PairFunction(pair, knots, _on_grid(values, shape), std))
     return functions
+
+
+def _function_of_pair(
+    posterior: Posterior, k: int, *, with_variance: bool
+) -> tuple[tuple[Array, Array], Array, Array | None]:
+    """Return the knots of both features, the function at all of them, and its variance."""
+    of_pairs = cast(PairTerm, posterior.pairs).kernel
+    i, j = of_pairs.indices[k]
+    cells = slice(of_pairs.starts[k], of_pairs.starts[k + 1])
+    values = posterior.pair_cells("mean")[cells]
+    variance = posterior.pair_variance(k, np.eye(len(values))) if with_variance else None
+    return (of_pairs.knots[i], of_pairs.knots[j]), values, variance
 
 
 def _on_grid(values: Array, shape: tuple[int, int]) -> Array:

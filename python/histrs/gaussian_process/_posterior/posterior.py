@@ -23,7 +23,6 @@ from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._bound.pairs import PairTerm
 from histrs.gaussian_process._bound.scores import ExactScore, Score
 from histrs.gaussian_process._bound.splines import SmoothTerm
-from histrs.gaussian_process._kernels.level_columns import LevelColumn, evenly
 from histrs.gaussian_process._likelihoods.bias import BiasSolution
 from histrs.gaussian_process._options import Interpolation, VarianceName
 from histrs.gaussian_process._posterior.cached_variance import CachedVariance, n_solved_of
@@ -326,18 +325,14 @@ class Posterior:
         variance = self.variance_of(*self.additive.of_features(X))
         return variance + self._roots_of_bias(X, 0.0) ** 2
 
-    def level_function(
-        self, feature: int, max_knots: int | None, *, with_variance: bool
-    ) -> tuple[Array, Array, Array | None]:
-        """Return points of a feature on levels, its function there, and that's variance."""
+    def level_term(self, k: int, *, with_variance: bool) -> tuple[Array, Array | None]:
+        """Return what a term on levels adds to means at its codes, and the variance of that."""
         bound = cast(LevelBound, self.bound)
-        points = cast(LevelColumn, bound.kernel.terms[feature]).points
-        at = np.arange(len(points)) if max_knots is None else evenly(len(points), max_knots)
-        values = bound.function(feature, self._weights_of("mean"))[at]
+        values = bound.function(k, self._weights_of("mean"))
         if not with_variance:
-            return points[at], values, None
-        variances = [system.factor.function_variance(feature)[at] for system in self.systems]
-        return points[at], values, np.column_stack(variances) * self.amplitude
+            return values, None
+        variances = [system.factor.function_variance(k) for system in self.systems]
+        return values, np.column_stack(variances) * self.amplitude
 
     def feature_term(self, feature: int) -> SmoothTerm | None:
         """Return the part of the kernel that is of one feature, where functions are smooth."""
