@@ -88,14 +88,14 @@ class LevelColumn:
 
 
 def _spread(values: Array, counts: Array, n: int) -> Array:
-    """Return all of the distinct values, or `n`, spread evenly over rows, values and the line."""
+    """Return all of the distinct values, or `n`: evenly by rows, by values and along the line."""
     if len(values) <= n:
         return values
-    ends, few = np.cumsum(counts), n // 3
-    by_rows = np.searchsorted(ends, np.linspace(0.0, ends[-1], n - 2 * few))
     # Differences of the largest numbers would overflow.
-    on_line = np.searchsorted(values / 2.0, np.linspace(values[0] / 2.0, values[-1] / 2.0, few))
-    chosen = np.concatenate([by_rows, on_line, evenly(len(values), few)])
+    halves = values / 2.0 - values[0] / 2.0
+    passed = np.cumsum(counts) / counts.sum() + np.arange(len(values)) / len(values)
+    passed += halves / halves[-1]
+    chosen = np.searchsorted(passed, np.linspace(passed[0], passed[-1], n))
     spread: Array = values[np.unique(np.minimum(chosen, len(values) - 1))]
     return spread
 
