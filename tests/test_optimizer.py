@@ -408,7 +408,11 @@ class Refined:
 def test_quadratures_are_refined_until_place_or_likelihood_is_settled(centres, tops, n_refinements):
     spectrum = Refined(centres, tops)
     stub = SimpleNamespace(
-        shape=(100, 1), has_gradient=True, spectrum=lambda _: spectrum, diagonal_mean=lambda _: 1.0
+        shape=(100, 1),
+        has_gradient=True,
+        has_spectrum=True,
+        spectrum=lambda _: spectrum,
+        diagonal_mean=lambda _: 1.0,
     )
     search, _ = search_of(stub, start_at(1.0, 1.0), ["noise"])
     optimum = search.run(0, no_generator)
