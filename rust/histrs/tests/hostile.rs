@@ -22,6 +22,7 @@ use histrs::intersection::{
 use histrs::kernels::{
     AdditiveKernel, chi2_distances, cubic_spline_gram, exp_chi2_gram, minmax_distances, minmax_gram,
 };
+use histrs::levels::LevelCodes;
 use histrs::matern::StoredMatern;
 use histrs::moments::{self, LassoProblem, Penalty, group_lasso_path};
 use histrs::ndarray::{Array, Array2, Array3, Dimension, IntoDimension, ShapeBuilder, array};
@@ -326,6 +327,20 @@ fn calls() -> Vec<Call> {
         ("column_ranges", |a| {
             let [n, _, d, _] = a.sizes;
             column_ranges(exec(), &a.rows::<T>(n, d).view()).map(drop)
+        }),
+        ("LevelCodes::new n_rows n_levels co_occurrence forms sums scores", |a| {
+            let [n, _, d, m] = a.sizes;
+            let codes = a.codes::<u16>(d, n, 3);
+            let mut n_levels = vec![0; a.size(d)];
+            n_levels.iter_mut().for_each(|count| *count = a.count(4));
+            let levels = LevelCodes::new(codes.view(), &n_levels)?;
+            let (rows, total) = (levels.n_rows().min(n), levels.n_levels().min(100));
+            let weights = Array::from_vec(a.vector::<f64>(rows));
+            let weights = a.flag().then(|| weights.view());
+            levels.co_occurrence(exec(), weights)?;
+            levels.forms(exec(), a.array((total, total)).view())?;
+            levels.sums(exec(), a.array((rows, m)).view())?;
+            levels.scores(exec(), a.array((total, m)).view()).map(drop)
         }),
         ("Stop::with_max_iter with_tol k_means", |a| {
             let [n, _, d, k] = a.sizes;

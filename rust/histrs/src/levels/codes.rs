@@ -38,7 +38,7 @@ impl<'a> LevelCodes<'a> {
         let columns: Vec<&[u16]> =
             if n_rows == 0 { vec![&[]; n_columns] } else { flat.chunks_exact(n_rows).collect() };
         let mut starts = vec![0];
-        let mut end = 0;
+        let mut end = 0_usize;
         for (column, &n) in columns.iter().zip(n_levels) {
             let largest = column.iter().copied().max().unwrap_or(0);
             if n_rows > 0 && usize::from(largest) >= n {
@@ -48,7 +48,7 @@ impl<'a> LevelCodes<'a> {
                     expected: "codes of a column are below its number of levels",
                 });
             }
-            end += n;
+            end = n.checked_add(end).ok_or_else(|| Error::out_of_memory::<f64>(&[n, end]))?;
             starts.push(end);
         }
         Ok(Self { columns, n_rows, starts })
