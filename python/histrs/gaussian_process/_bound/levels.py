@@ -67,21 +67,23 @@ class LevelBound(Bound):
     def _counted(self, weights: Array | None) -> Array:
         return _histrs.co_occurrence(self.codes, self.kernel.n_codes, weights, self.n_threads)
 
-    def forms(self, S: Array, T: Codes) -> Array:
-        """Return the diagonal of `Phi S Phi^T` of rows."""
+    def between_codes(self, S: Array) -> Array:
+        """Return `S` between any two codes, as `forms` looks it up."""
         half = self.kernel.to_codes(S)
-        Q = np.ascontiguousarray(self.kernel.to_codes(half.T))
+        return np.ascontiguousarray(self.kernel.to_codes(half.T))
+
+    def forms(self, Q: Array, T: Codes) -> Array:
+        """Return the diagonal of `Phi S Phi^T` of rows, with `S` between codes."""
         return _histrs.level_forms(T, self.kernel.n_codes, Q, self.n_threads)
 
-    def function(self, feature: int, V: Array) -> Array:
-        """Return what a feature adds to `K(X, X_train) V` at each of its codes."""
-        ramps, weights = self.kernel.part(feature)
-        function: Array = ramps @ (self.kernel.prior[weights, None] * self.weights(V)[weights])
-        return function
+    def weights_of_functions(self, V: Array) -> Array:
+        """Return the weights with which functions are `K(X, X_train) V`."""
+        weights: Array = self.kernel.prior[:, None] * self.weights(V)
+        return weights
 
     def _tables(self, V: Array) -> Array:
         """Return `K(X, X_train) V` at each code."""
-        return self.kernel.to_codes(self.kernel.prior[:, None] * self.weights(V))
+        return self.kernel.to_codes(self.weights_of_functions(V))
 
     # ---- training rows -----------------------------------------------------------------------
 

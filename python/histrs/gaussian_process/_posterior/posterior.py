@@ -328,7 +328,11 @@ class Posterior:
     def level_term(self, k: int, *, with_variance: bool) -> tuple[Array, Array | None]:
         """Return what a term on levels adds to means at its codes, and the variance of that."""
         bound = cast(LevelBound, self.bound)
-        values = bound.function(k, self._weights_of("mean"))
+        W = self._once(
+            ("weights", "mean"), lambda: bound.weights_of_functions(self._weights_of("mean"))
+        )
+        ramps, of_term = bound.kernel.part(k)
+        values: Array = ramps @ W[of_term]
         if not with_variance:
             return values, None
         variances = [system.factor.function_variance(k) for system in self.systems]

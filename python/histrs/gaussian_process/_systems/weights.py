@@ -37,8 +37,11 @@ class OfWeights(Protocol):
     def normal_matrix(self, row_scale: Array | None) -> Array:
         """Return `Phi^T R^2 Phi`."""
 
-    def forms(self, S: Array, T: Any) -> Array:
-        """Return the diagonal of `Phi S Phi^T` of rows."""
+    def between_codes(self, S: Array) -> Array:
+        """Return `S` between any two codes, as `forms` looks it up."""
+
+    def forms(self, Q: Array, T: Any) -> Array:
+        """Return the diagonal of `Phi S Phi^T` of rows, with `S` between codes."""
 
 
 class WeightFactor:
@@ -90,6 +93,11 @@ class WeightFactor:
         covariance: Array = self._root[:, None] * inverse * self._root
         return covariance
 
+    @cached_property
+    def _between_codes(self) -> Array:
+        """The same between any two codes: rows are predicted a block at a time, and often."""
+        return self._bound.between_codes(self._covariance)
+
     def function_variance(self, feature: int) -> Array:
         """Return the posterior variance of a feature's function at its codes."""
         ramps, weights = self._bound.kernel.part(feature)
@@ -99,11 +107,11 @@ class WeightFactor:
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of `(R K R + s I)^-1`."""
-        leverages = self._bound.forms(self._covariance, self._bound.codes)
+        leverages = self._bound.forms(self._between_codes, self._bound.codes)
         weights = 1.0 if self._row_scale is None else self._row_scale**2
         diagonal: Array = (1.0 - weights * leverages) / self._s
         return diagonal
 
     def variance(self, T: Any) -> Array:
         """Return the posterior variances of rows, without amplitude."""
-        return self._s * self._bound.forms(self._covariance, T)
+        return self._s * self._bound.forms(self._between_codes, T)
