@@ -274,6 +274,16 @@ def _blocks(n: int) -> Iterator[slice]:
     return (slice(start, min(start + _CACHED, n)) for start in range(0, n, _CACHED))
 
 
+def inverse_of(L: Array) -> Array:
+    """Return the inverse of `L L^T`; what is above `L` says nothing."""
+    inverse, info = leavable_if(len(L) > SHORT_ROWS)(linalg.lapack.dpotri, L, lower=1)
+    if info != 0:
+        raise linalg.LinAlgError(f"dpotri failed: info = {info}.")
+    # The other triangle is not set.
+    whole: Array = np.tril(inverse) + np.tril(inverse, -1).T
+    return whole
+
+
 def factor_with_jitter(A: Array) -> Array:
     """Return the lower Cholesky factor of a matrix that is positive definite but for rounding."""
     diagonal = np.diag(A).copy()

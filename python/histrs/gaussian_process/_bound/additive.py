@@ -13,12 +13,20 @@ from scipy import sparse
 
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
-from histrs._solvers.preconditioners import Indices
+from histrs._solvers.knots import Knots
+from histrs._solvers.low_rank import PivotedCholesky
+from histrs._solvers.preconditioners import Identity, Indices, Preconditioner
 from histrs._validation import Matrix, to_core
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._bound.compact_scores import compact_score
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
-from histrs.gaussian_process._bound.preconditioners import MAX_RANK, of_minima, of_splines
+from histrs.gaussian_process._bound.preconditioners import (
+    MAX_RANK,
+    n_knots_of,
+    name_of,
+    of_splines,
+    rank_of,
+)
 from histrs.gaussian_process._bound.rows import stacked
 from histrs.gaussian_process._bound.scores import (
     ExactScore,
@@ -128,9 +136,13 @@ class AdditiveBound(Bound):
             product += self.intercepts(V)
         return product
 
+    def forms_by_feature(self, V: Array) -> Array:
+        """Return `v^T K_d v` for the part of each feature, a column for each `v`."""
+        return self.columns.quadratic_forms(V, self.n_threads)
+
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
         """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters."""
-        by_column = self.columns.quadratic_forms(panel, self.n_threads) @ signs
+        by_column = self.forms_by_feature(panel) @ signs
         found: dict[str, Any] = {"feature_weights": by_column}
         if "exponent" in names:
             slope, offset = self.kernel.slope_columns(self.sorted_base, self.n_threads)
@@ -320,10 +332,21 @@ class MinimaBound(AdditiveBound):
         """Return what is nearly the inverse of `K + s I`, in the scale of rows."""
         if self.smooth is not None and name is not None:
             return of_splines(self.smooth, s, self.n_rows, self.n_threads, row_scale)
-        additive = of_minima(self, name, s, row_scale)
+        additive = self._of_minima(name, s, row_scale)
         if self.pairs is None or name is None:
             return additive
         return WithPairs.of(additive, self.pairs, self.kernel.weights, row_scale)
+
+    def _of_minima(
+        self, name: PreconditionerName, s: float, row_scale: Array | None
+    ) -> Preconditioner:
+        name = name_of(name, self.X.shape[1])
+        if name == "knots":
+            return Knots(self.columns, s, n_knots_of(self.X.shape), self.n_threads, row_scale)
+        if name == "pivoted-cholesky":
+            rank = rank_of(self.row_sums, s, row_scale)
+            return PivotedCholesky(self.rows, self.row_sums, s, rank, self.n_threads, row_scale)
+        return Identity()
 
     def check(self, solver: str) -> None:
         """Refuse coordinate descent of what is not additive alone, and bad entries."""

@@ -92,6 +92,10 @@ class Bound:
         """
         raise NotImplementedError
 
+    def forms_by_feature(self, V: Array) -> Array:
+        """Return `v^T K_d v` for the part of each feature, a column for each `v`."""
+        raise NotImplementedError
+
     # ---- how systems are solved ----------------------------------------------------------------
 
     def costs(self, n_outputs: int) -> tuple[float, float] | None:

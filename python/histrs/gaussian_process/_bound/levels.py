@@ -76,6 +76,12 @@ class LevelBound(Bound):
         """Return the diagonal of `Phi S Phi^T` of rows, with `S` between codes."""
         return _histrs.level_forms(T, self.kernel.n_codes, Q, self.n_threads)
 
+    def forms_by_feature(self, V: Array) -> Array:
+        """Return `v^T K_d v` for the part of each feature, a column for each `v`."""
+        squares = self.kernel.prior[:, None] * self.weights(V) ** 2
+        n = self.X.shape[1]
+        return np.vstack([squares[self.kernel.part(d)[1]].sum(axis=0) for d in range(n)])
+
     def weights_of_functions(self, V: Array) -> Array:
         """Return the weights with which functions are `K(X, X_train) V`."""
         weights: Array = self.kernel.prior[:, None] * self.weights(V)

@@ -1,20 +1,15 @@
-"""Which matrix is nearly the inverse of an additive system, and of what size it is."""
+"""Which matrix is nearly the inverse of an additive system, and of what size."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from histrs._solvers.block_cg import Array
-from histrs._solvers.knots import Knots
-from histrs._solvers.low_rank import LowRank, PivotedCholesky, precision_of_factor
-from histrs._solvers.preconditioners import Identity, Preconditioner
+from histrs._solvers.low_rank import LowRank, precision_of_factor
 from histrs.gaussian_process._bound.splines import SmoothTerm
 from histrs.gaussian_process._options import PreconditionerName
-
-if TYPE_CHECKING:
-    from histrs.gaussian_process._bound.additive import AdditiveBound
 
 # Preconditioning with knots factorises a matrix of all knots of all columns. With as many as the
 # root of the number of rows asks for, the iterations do not grow with it.
@@ -29,19 +24,6 @@ MAX_RANK = 512
 # iterations, each cheaper, in as much time.
 _FACTOR_BYTES = 1 << 30
 _MIN_RANK = 64
-
-
-def of_minima(
-    bound: AdditiveBound, name: PreconditionerName, s: float, row_scale: Array | None
-) -> Preconditioner:
-    """Return the preconditioner of minima that is asked for, or suits the shape of the data."""
-    name, n_threads = name_of(name, bound.X.shape[1]), bound.n_threads
-    if name == "knots":
-        return Knots(bound.columns, s, n_knots_of(bound.X.shape), n_threads, row_scale)
-    if name == "pivoted-cholesky":
-        rank = rank_of(bound.row_sums, s, row_scale)
-        return PivotedCholesky(bound.rows, bound.row_sums, s, rank, n_threads, row_scale)
-    return Identity()
 
 
 def of_splines(

@@ -59,7 +59,7 @@ class LevelColumn:
 
     @cached_property
     def shares(self) -> Array:
-        """What part of a measure is around each ramp, of shape (N_MEASURES, n_weights)."""
+        """What part of a measure is around each ramp, of shape (2, n_weights)."""
         hats = -np.diff(self.functions, axis=1, prepend=1.0, append=0.0)
         of_knots = self.counts @ hats
         of_rows = (of_knots[:-1] + of_knots[1:]) / (2.0 * of_knots.sum())

@@ -13,9 +13,11 @@ from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.row_scale import scaled
 from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._kernels.levels import LevelKernel
-from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
+from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.spectrum import Evaluation, Measure, Spectrum, Terms
+from histrs.gaussian_process._options import Solver
+from histrs.gaussian_process._systems.system import System
 
 # Eigenvalues of more weights take longer than factors.
 _MAX_EIGEN_WEIGHTS = 512
@@ -60,6 +62,16 @@ class LevelLikelihood(BaseLikelihood):
         """Whether eigenvalues are worth computing."""
         return len(self._normal) <= _MAX_EIGEN_WEIGHTS
 
+    def system(self, kernel: Any, scales: Scales) -> System:
+        """Return the linear system of some hyper-parameters."""
+        return System(
+            bound=self._bound.with_kernel(kernel),
+            noise=scales.noise,
+            amplitude=scales.amplitude,
+            solver=Solver(),
+            row_scale=self.row_scale,
+        )
+
     def diagonal_mean(self, values: Hyperparameters) -> float:
         """Return the mean of the kernel matrix's diagonal, without amplitude."""
         variances = self._bound.with_kernel(values.kernel).variances
@@ -94,8 +106,7 @@ class LevelLikelihood(BaseLikelihood):
         data = (float(np.sum(self._squares[outputs])) - float(np.sum(c * z))) / s
         gamma = np.zeros(len(c))
         if names:
-            inverse, _ = linalg.lapack.dpotri(factor.whole(), lower=1)
-            gamma = 1.0 - s * np.diag(inverse)
+            gamma = 1.0 - s * factor.inverse_diagonal()
         terms = Terms(
             (n_rows, n_outputs),
             data=data,

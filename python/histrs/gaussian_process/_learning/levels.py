@@ -13,7 +13,8 @@ from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPai
 from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning.hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
-from histrs.gaussian_process._learning.pair_search import check_pairs, strongest_pairs
+from histrs.gaussian_process._learning.level_likelihood import LevelLikelihood
+from histrs.gaussian_process._learning.pairs import chosen_pairs
 from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT
 
@@ -27,8 +28,6 @@ _MOST_WEIGHTS = 10_000
 _BOUNDS = (1e-7, 1e5)
 # Codes of a column in a pair, unless it has more knots.
 _CELLS = 16
-# No residual is too small, and none is asked for.
-_EXACTLY = np.full(1, np.inf)
 
 
 def learn(
@@ -58,7 +57,7 @@ def learn(
     bound = bound.with_kernel(kernel)
     if not asked.has_pairs:
         return values, bound
-    kernel = _with_pairs(problem, asked.pairs, values, bound)
+    kernel = _with_pairs(problem, asked.pairs, values, problem.likelihood(bound))
     bound = problem.bind(kernel)
     values = learner.best(replace(values, kernel=kernel), problem.likelihood(bound))
     return values, bound.with_kernel(values.kernel)
@@ -93,25 +92,12 @@ def _checked(kernel: LevelKernel) -> LevelKernel:
     return kernel
 
 
-def _with_pairs(problem: Problem, asked: Any, values: Hyperparameters, bound: Bound) -> LevelKernel:
+def _with_pairs(
+    problem: Problem, asked: Any, values: Hyperparameters, likelihood: LevelLikelihood
+) -> LevelKernel:
     """Return the kernel with pairs that are given, or that tell most of what it leaves."""
-    kernel: LevelKernel = values.kernel
-    X, n_features = problem.X, problem.X.shape[1]
-    if not asked.are_found:
-        pairs = check_pairs(asked.pairs, n_features, problem.feature_names)
-    elif n_features < 2:
-        raise ValueError(f"{asked!r} is of pairs of features, and X has n_features = 1.")
-    else:
-        left = [
-            problem.system(bound, scales).solve_targets(problem.Y[:, outputs], _EXACTLY).X
-            for scales, outputs in zip(
-                values.scales(), values.outputs(problem.Y.shape[1]), strict=True
-            )
-        ]
-        alpha = np.hstack(left)
-        alpha /= np.maximum(np.sqrt(np.sum(alpha**2, axis=0)), np.finfo(float).tiny)
-        strength = kernel.learned["level_weights_"].sum(axis=1)
-        pairs = strongest_pairs(X, alpha, strength, asked.pairs, asked.n_knots, problem.rng)
+    kernel, X = values.kernel, problem.X
+    pairs = chosen_pairs(problem, asked, likelihood, values)
     of_column = problem.weights, asked.n_knots, max(_CELLS, asked.n_knots)
     columns = {int(d): LevelColumn.of(X, int(d), *of_column) for d in np.unique(pairs)}
     found = [LevelPair(columns[int(i)], columns[int(j)]) for i, j in pairs]

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from histrs._solvers.block_cg import Array, largest_entries
 from histrs._solvers.row_scale import scaled
-from histrs.gaussian_process._bound.additive import AdditiveBound
 from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._learning.halves import HalvesLikelihood
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
+from histrs.gaussian_process._learning.level_likelihood import LevelLikelihood
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood, Likelihood
 from histrs.gaussian_process._learning.pair_search import check_pairs, strongest_pairs
 from histrs.gaussian_process._learning.problem import Problem
@@ -26,7 +26,10 @@ _TOLERANCE = 1e-2
 
 
 def chosen_pairs(
-    problem: Problem, asked: Any, likelihood: Likelihood, values: Hyperparameters
+    problem: Problem,
+    asked: Any,
+    likelihood: Likelihood | LevelLikelihood,
+    values: Hyperparameters,
 ) -> NDArray[np.intp]:
     """Return the pairs that are given, or those that the residuals of the additive fit show."""
     X = problem.X
@@ -73,7 +76,9 @@ def _exact(problem: Problem, rows: NDArray[np.intp], kernel: Any) -> Likelihood:
     return likelihood
 
 
-def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Array, Array]:
+def _additive_fit(
+    likelihood: Likelihood | LevelLikelihood, values: Hyperparameters
+) -> tuple[Array, Array]:
     """Return the weights of the fit, of unit length per output, and how much features vary."""
     Y = likelihood.targets
     parts = []
@@ -86,7 +91,4 @@ def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Arra
     length = np.sqrt(np.sum(alpha**2, axis=0))
     alpha /= np.where(length > 0.0, length, 1.0)
     system = likelihood.system(values.kernel, values.scales()[0])
-    if not isinstance(system.bound, AdditiveBound):
-        raise TypeError("pairs are of an additive kernel")
-    V, n_threads = np.ascontiguousarray(alpha), system.bound.n_threads
-    return alpha, system.bound.columns.quadratic_forms(V, n_threads).sum(axis=1)
+    return alpha, system.bound.forms_by_feature(np.ascontiguousarray(alpha)).sum(axis=1)

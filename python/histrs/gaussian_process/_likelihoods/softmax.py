@@ -23,9 +23,8 @@ from scipy.special import log_softmax, softmax
 
 from histrs._labels import index_of_best
 from histrs._solvers.block_cg import Array
-from histrs._solvers.cholesky import SHORT_ROWS, factorise_in_place
+from histrs._solvers.cholesky import factorise_in_place, inverse_of
 from histrs._solvers.row_scale import scale_both_sides
-from histrs._threads import leavable_if
 from histrs.gaussian_process._bound.all_pairs import check_memory
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.spectrum import Evaluation
@@ -194,17 +193,13 @@ class SoftmaxPrior:
 
     def _inverses(self, mode: SoftmaxMode, w: Array) -> tuple[Array, float, list[Array]]:
         """Return the factor of the sum of `E_c`, half of all `log |I + C D_c|`, and each `E_c`."""
-        n, call = len(mode.f), leavable_if(len(mode.f) > SHORT_ROWS)
+        n = len(mode.f)
         total, half_log_det, inverses = np.zeros((n, n), order="F"), 0.0, []
         for column in np.maximum(w[:, None] * mode.probabilities, LEAST_CURVATURE).T:
             root = np.sqrt(column)
             L = factor_of(self.covariance, root)
             half_log_det += float(np.sum(np.log(np.diag(L))))
-            E, info = call(linalg.lapack.dpotri, L, lower=1)
-            if info != 0:
-                raise linalg.LinAlgError(f"dpotri failed: info = {info}.")
-            # The other triangle is not set.
-            E = np.tril(E) + np.tril(E, -1).T
+            E = inverse_of(L)
             scale_both_sides(root, E)
             total += E
             inverses.append(E)

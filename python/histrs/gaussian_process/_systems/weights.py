@@ -6,10 +6,9 @@ from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
-from scipy import linalg
 
 from histrs._solvers.block_cg import Array
-from histrs._solvers.cholesky import CholeskyFactor
+from histrs._solvers.cholesky import CholeskyFactor, inverse_of
 from histrs._solvers.row_scale import scaled
 
 
@@ -86,10 +85,7 @@ class WeightFactor:
     @cached_property
     def _covariance(self) -> Array:
         """The posterior covariance of the weights, over `s`."""
-        inverse, info = linalg.lapack.dpotri(self._factor.whole(), lower=1)
-        if info != 0:
-            raise linalg.LinAlgError(f"dpotri failed: info = {info}.")
-        inverse = np.tril(inverse) + np.tril(inverse, -1).T
+        inverse = inverse_of(self._factor.whole())
         covariance: Array = self._root[:, None] * inverse * self._root
         return covariance
 
