@@ -32,6 +32,7 @@ from histrs.gaussian_process._docs import (
     CLASSIFICATION_GP,
     GAUSSIAN_PROCESS,
     KERNEL_GP,
+    UPDATES,
 )
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
@@ -264,7 +265,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         return X, *given.rows(labels), given.weights, given.copies
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(CLASSIFICATION_FIT)
+    @documented(CLASSIFICATION_FIT, UPDATES)
     def partial_fit(
         self,
         X: ArrayLike | Matrix,
@@ -287,8 +288,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         y : array-like of shape (n_samples,)
             Class labels.
         {classes}
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as those of the fit were; 1 by default.
+        {further_weights}
 
         Returns
         -------
@@ -338,6 +338,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         self._solve_targets(one_an_output(systems, Y.shape[1]), Y, start)
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(UPDATES)
     def forget(self, indices: ArrayLike) -> Self:
         """Remove training rows; when it raises, the estimator is as it was.
 
@@ -347,9 +348,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        indices : array-like of int
-            Which of the rows of positive weight that `fit` and `partial_fit` were given, counted
-            from 0, each once. Those behind them move up.
+        {indices}
 
         Returns
         -------

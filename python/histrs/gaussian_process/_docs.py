@@ -195,6 +195,19 @@ noise_, amplitude_ : float, or ndarray of shape (n_targets,)
 """,
 }
 
+UPDATES = {
+    "further_weights": """
+sample_weight : array-like of shape (n_samples,), default=None
+    Weights of the rows, as those of the fit were; 1 by default.
+""",
+    "indices": """
+indices : array-like of int
+    Which of the rows of positive weight that `fit` and `partial_fit` were given, counted
+    from 0, each once. Those behind them move up. One of several equal rows takes its own
+    weight alone.
+""",
+}
+
 CLASSIFICATION_FIT = {
     "sample_weight": """
 sample_weight : array-like of shape (n_samples,), default=None
@@ -251,7 +264,7 @@ solver : {"auto", "cholesky", "cg"} or Solver, default="auto"
     rows, and where the kernel cannot.
 """,
     "tol": """
-tol : float, default=1e-5
+tol : float, default=1e-4
     Largest entry of a residual of "cg", in units of the spread of the targets.
 """,
     "variance": """

@@ -24,6 +24,7 @@ from histrs.gaussian_process._docs import (
     KERNEL_GP,
     REGRESSION_FIT,
     REGRESSION_GP,
+    UPDATES,
 )
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant
@@ -211,6 +212,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         return TrainingRows(rows, Y, given.weights, *given.rows(X))
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(UPDATES)
     def partial_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -227,8 +229,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             Histograms: non-negative, finite. They come behind the rows of earlier calls.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets; NaN, in a table of them, where they are missing.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as those of the fit were; 1 by default.
+        {further_weights}
 
         Returns
         -------
@@ -278,6 +279,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         self._solve_targets(systems, self._in_unit_of_fit(Y), start)
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(UPDATES)
     def forget(self, indices: ArrayLike) -> Self:
         """Remove training rows; when it raises, the estimator is as it was.
 
@@ -286,9 +288,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
         Parameters
         ----------
-        indices : array-like of int
-            Which of the rows of positive weight that `fit` and `partial_fit` were given, counted
-            from 0, each once. Those behind them move up.
+        {indices}
 
         Returns
         -------

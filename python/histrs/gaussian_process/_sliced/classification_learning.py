@@ -24,7 +24,7 @@ from histrs._solvers.preconditioners import Indices
 from histrs._threads import blas_threads_at_most
 from histrs._validation import validate_targets
 from histrs.gaussian_process._classifier import GPClassifier
-from histrs.gaussian_process._docs import CLASSIFICATION_FIT
+from histrs.gaussian_process._docs import CLASSIFICATION_FIT, UPDATES
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.intersection import Intersection
 from histrs.gaussian_process._options import Bins, Solver
@@ -270,7 +270,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         return inner, self._keep_projection(columns, learned, numbers, learned.weights)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(CLASSIFICATION_FIT)
+    @documented(CLASSIFICATION_FIT, UPDATES)
     def partial_fit(
         self,
         X: ArrayLike,
@@ -290,8 +290,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         y : array-like of shape (n_samples,)
             Their labels.
         {classes}
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as those of the fit were; 1 by default.
+        {further_weights}
 
         Returns
         -------
@@ -320,7 +319,7 @@ class SlicedClassificationLearning(ClassifierMixin, SlicedFit):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(SLICED_FIT)
+    @documented(UPDATES)
     def forget(self, indices: ArrayLike) -> Self:
         """Remove rows; metric and variances stay, and when it raises, so does all.
 

@@ -37,9 +37,4 @@ X : {array-like, data frame} of shape (n_samples, n_features)
     Rows of any sign. NaN is a missing value; columns of a data frame that are no numbers
     are categories.
 """,
-    "indices": """
-indices : array-like of int
-    Which of the rows that `fit` and `partial_fit` were given, counted from 0, each once.
-    Those behind them move up. One of several equal rows takes its own weight alone.
-""",
 }

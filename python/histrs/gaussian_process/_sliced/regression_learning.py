@@ -14,7 +14,7 @@ from histrs._repeats import distinct_rows
 from histrs._row_weights import check_weights, weighs_nothing
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
-from histrs.gaussian_process._docs import REGRESSION_FIT
+from histrs.gaussian_process._docs import REGRESSION_FIT, UPDATES
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._kernels.intersection import Intersection
@@ -169,6 +169,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         self._keep_iterations()
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @documented(UPDATES)
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -180,8 +181,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
             Further rows.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Their targets; NaN, in a table of them, where they are missing.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows, as those of the fit were; 1 by default.
+        {further_weights}
 
         Returns
         -------
@@ -216,7 +216,7 @@ class SlicedRegressionLearning(SlicedMissingTargets):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(SLICED_FIT)
+    @documented(UPDATES)
     def forget(self, indices: ArrayLike) -> Self:
         """Remove rows; metric, variances and noise stay, and when it raises, so does all.
 
