@@ -16,6 +16,7 @@ __all__ = [
     "AdditiveMap",
     "CoordinateDescent",
     "CubicFunctions",
+    "DistanceKernel",
     "ExpChi2Features",
     "KnotProjection",
     "LookupTable",
@@ -299,6 +300,20 @@ def level_scores(
 def level_forms(
     codes: NDArray[np.uint16], n_levels: list[int], q: _Float64, n_threads: int
 ) -> _Float64: ...
+
+@final
+class DistanceKernel:
+    def __new__(
+        cls,
+        is_l1: bool,
+        n_numbers: int,
+        weights: list[float],
+        laplace: list[float],
+        matern: list[float],
+        amplitudes: list[float],
+    ) -> DistanceKernel: ...
+    def matrix(self, x: _Float64, y: _Float64 | None, n_threads: int) -> _Float64: ...
+    def slopes(self, x: _Float64, g: _Float64, n_threads: int) -> tuple[_Float64, _Float64]: ...
 
 @final
 class StoredMatern:

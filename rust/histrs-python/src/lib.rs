@@ -5,6 +5,7 @@ mod chi2;
 mod clustering;
 mod convert;
 mod detection;
+mod distances;
 mod executor;
 mod intersection;
 mod kernels;
@@ -30,6 +31,8 @@ mod _histrs {
     use crate::clustering::{k_means, nearest_centers};
     #[pymodule_export]
     use crate::detection::{PartModel, distance_transform, hog_pyramid};
+    #[pymodule_export]
+    use crate::distances::DistanceKernel;
     #[pymodule_export]
     use crate::executor::{instruction_set, instruction_sets, most_threads, start_threads};
     #[pymodule_export]

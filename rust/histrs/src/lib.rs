@@ -5,6 +5,7 @@
 //! | [`chi2`] | feature maps of the chi-square kernel |
 //! | [`clustering`] | nearest centres of all rows, and k-means |
 //! | [`detection`] | object detection with deformable parts on codes of gradient histograms |
+//! | [`distances`] | kernels of one weighted distance between rows of numbers and categories, and their slopes in all parameters at once |
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
 //! | [`levels`] | columns coded as levels: co-occurrence, sums, look-ups, quadratic forms |
@@ -61,6 +62,8 @@ pub mod chi2;
 pub mod clustering;
 #[cfg(feature = "detection")]
 pub mod detection;
+#[cfg(feature = "distances")]
+pub mod distances;
 mod error;
 mod exec;
 #[cfg(feature = "intersection")]

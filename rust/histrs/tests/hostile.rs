@@ -15,6 +15,7 @@ use histrs::clustering::{self, k_means, nearest_centers};
 use histrs::detection::{
     Cells, Filter, Part, PartModel, distance_transform, hog_pyramid, placements,
 };
+use histrs::distances::{DistanceKernel, Norm, Shape};
 use histrs::intersection::{
     CoordinateDescent, CubicFunctions, Interpolation, KnotProjection, LookupTable, LowRankInverse,
     ShapeFunctions, SortedColumns, StoredMinima, Transform, nearest_levels, transform_rows,
@@ -327,6 +328,17 @@ fn calls() -> Vec<Call> {
         ("column_ranges", |a| {
             let [n, _, d, _] = a.sizes;
             column_ranges(exec(), &a.rows::<T>(n, d).view()).map(drop)
+        }),
+        ("DistanceKernel::new matrix slopes", |a| {
+            let [n, m, d, k] = a.sizes;
+            let norm = a.any(&[Norm::L1, Norm::L2]);
+            let shape = if a.flag() { Shape::Laplace } else { Shape::Matern };
+            let shapes: Vec<Shape> = a.vector(k).into_iter().map(shape).collect();
+            let (weights, amplitudes) = (a.vector(d), a.vector(k + 2));
+            let kernel = DistanceKernel::new(norm, a.size(d), weights, shapes, amplitudes)?;
+            let (x, y) = (a.array((n, d)), a.array((m, d)));
+            kernel.matrix(exec(), x.view(), a.flag().then(|| y.view()))?;
+            kernel.slopes(exec(), x.view(), a.array((n, n)).view()).map(drop)
         }),
         ("LevelCodes::new n_rows n_levels co_occurrence forms sums scores", |a| {
             let [n, _, d, m] = a.sizes;

@@ -1,0 +1,55 @@
+//! Kernels of a weighted distance between rows.
+
+use histrs::distances::{DistanceKernel as Core, Norm, Shape};
+use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
+use pyo3::prelude::*;
+
+use crate::executor::{call, with_executor};
+
+type Matrix<'py> = PyReadonlyArray2<'py, f64>;
+
+/// A mixture of functions of a distance: first those of `laplace` lengths, then those of `matern`.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct DistanceKernel(Core);
+
+#[pymethods]
+impl DistanceKernel {
+    #[new]
+    fn new(
+        is_l1: bool,
+        n_numbers: usize,
+        weights: Vec<f64>,
+        laplace: Vec<f64>,
+        matern: Vec<f64>,
+        amplitudes: Vec<f64>,
+    ) -> PyResult<Self> {
+        let norm = if is_l1 { Norm::L1 } else { Norm::L2 };
+        let laplace = laplace.into_iter().map(Shape::Laplace);
+        let shapes = laplace.chain(matern.into_iter().map(Shape::Matern)).collect();
+        call(|| Core::new(norm, n_numbers, weights, shapes, amplitudes)).map(Self)
+    }
+
+    fn matrix<'py>(
+        &self,
+        py: Python<'py>,
+        x: Matrix<'py>,
+        y: Option<Matrix<'py>>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (x, y) = (x.as_array(), y.as_ref().map(|y| y.as_array()));
+        Ok(with_executor(py, n_threads, |exec| self.0.matrix(exec, x, y))?.into_pyarray(py))
+    }
+
+    #[allow(clippy::type_complexity)] // a pair of arrays
+    fn slopes<'py>(
+        &self,
+        py: Python<'py>,
+        x: Matrix<'py>,
+        g: Matrix<'py>,
+        n_threads: usize,
+    ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
+        let (x, g) = (x.as_array(), g.as_array());
+        let found = with_executor(py, n_threads, |exec| self.0.slopes(exec, x, g))?;
+        Ok((found.weights.into_pyarray(py), found.amplitudes.into_pyarray(py)))
+    }
+}

@@ -1,0 +1,93 @@
+//! The mixture of functions of a distance.
+
+use crate::error::{Error, Result, check_length};
+
+/// How differences of columns make a distance.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Norm {
+    /// The sum of their magnitudes.
+    L1,
+    /// The root of the sum of their squares.
+    L2,
+}
+
+/// A function of the distance `D`, with its length.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Shape {
+    /// `exp(-r)`, `r = D / length`.
+    Laplace(f64),
+    /// `(1 + s) exp(-s)`, `s = sqrt(3) D / length` (Rasmussen and Williams, 2006, eq. 4.17).
+    Matern(f64),
+}
+
+impl Shape {
+    /// What the distance is multiplied by.
+    pub(super) fn rate(self) -> f64 {
+        match self {
+            Self::Laplace(length) => 1.0 / length,
+            Self::Matern(length) => 3.0_f64.sqrt() / length,
+        }
+    }
+}
+
+/// The kernel `sum_k a_k phi_k(D) + e (|x| + |y| - D) / 2 + c` of rows with a weighted distance `D`.
+///
+/// `|x|` is the distance from a row whose numbers are 0, and whose categories are no others'. The
+/// term in `e` is the covariance of a Brownian motion in space (Lévy's), which is 0 there.
+#[derive(Debug, Clone)]
+pub struct DistanceKernel {
+    pub(super) norm: Norm,
+    pub(super) n_numbers: usize,
+    pub(super) weights: Vec<f64>,
+    pub(super) shapes: Vec<Shape>,
+    pub(super) amplitudes: Vec<f64>,
+}
+
+impl DistanceKernel {
+    /// A kernel of rows whose first `n_numbers` columns are numbers, and whose others are categories.
+    ///
+    /// `weights` has one for each column, `amplitudes` one for each shape, and then `e` and `c`.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Shape`] when there are more or fewer, [`Error::Parameter`] when a weight or an amplitude
+    /// is negative or not finite, or a length not positive and finite.
+    pub fn new(
+        norm: Norm,
+        n_numbers: usize,
+        weights: Vec<f64>,
+        shapes: Vec<Shape>,
+        amplitudes: Vec<f64>,
+    ) -> Result<Self> {
+        if n_numbers > weights.len() {
+            let cure = "give a weight for each column";
+            check_length("the number of weights", weights.len(), n_numbers, cure)?;
+        }
+        let cure = "give one for each shape, and two more";
+        check_length("the number of amplitudes", amplitudes.len(), shapes.len() + 2, cure)?;
+        for shape in &shapes {
+            let (Shape::Laplace(value) | Shape::Matern(value)) = *shape;
+            if !(value > 0.0 && shape.rate() > 0.0 && shape.rate().is_finite()) {
+                let expected = "give a positive number";
+                return Err(Error::Parameter { name: "length", value, expected });
+            }
+        }
+        for (name, values) in [("weights", &weights), ("amplitudes", &amplitudes)] {
+            if let Some(&value) = values.iter().find(|&&v| !(v >= 0.0 && v.is_finite())) {
+                let expected = "give numbers that are not negative";
+                return Err(Error::Parameter { name, value, expected });
+            }
+        }
+        Ok(Self { norm, n_numbers, weights, shapes, amplitudes })
+    }
+
+    /// The amplitude of the Brownian motion.
+    pub(super) fn energy(&self) -> f64 {
+        self.amplitudes[self.shapes.len()]
+    }
+
+    /// The constant.
+    pub(super) fn constant(&self) -> f64 {
+        self.amplitudes[self.shapes.len() + 1]
+    }
+}

@@ -1,0 +1,38 @@
+//! Kernels of one weighted distance between rows, and their slopes in all parameters at once.
+//!
+//! Rows have columns of numbers and columns of categories. Their distance is
+//! `sum_d w_d |x_d - y_d|`, or the root of `sum_d w_d^2 (x_d - y_d)^2`; two categories are 0 or 1
+//! apart. A [`DistanceKernel`] is a mixture of functions of that distance. Neither the matrix nor its
+//! slopes ask for a matrix of one column: a tile of pairs meets all columns while it is in the cache.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `kernel` | the mixture, its parameters and their order |
+//! | `rows` | rows laid out column by column, each times its weight |
+//! | `tile` | distances of one row to a block of others, functions of them, and sums by column |
+//! | `matrix` | the kernel between any rows |
+//! | `slopes` | sums of slopes of the kernel matrix, by parameter |
+//!
+//! # Examples
+//!
+//! ```
+//! use histrs::{Executor, distances::{DistanceKernel, Norm, Shape}};
+//! use ndarray::array;
+//!
+//! let exec = Executor::new(2)?;
+//! let x = array![[0.0], [1.0], [3.0]];
+//! let shapes = vec![Shape::Laplace(2.0)];
+//! let kernel = DistanceKernel::new(Norm::L1, 1, vec![1.0], shapes, vec![1.0, 0.0, 0.0])?;
+//! let k = kernel.matrix(&exec, x.view(), None)?;
+//! assert!((k[[0, 2]] - (-1.5_f64).exp()).abs() < 1e-14);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+
+mod kernel;
+mod matrix;
+mod rows;
+mod slopes;
+mod tile;
+
+pub use kernel::{DistanceKernel, Norm, Shape};
+pub use slopes::Slopes;

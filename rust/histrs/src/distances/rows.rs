@@ -1,0 +1,58 @@
+//! Rows as tiles take them.
+
+use ndarray::{Array2, ArrayView2};
+
+use super::{DistanceKernel, Norm};
+use crate::error::{Error, Result, check_length};
+use crate::memory;
+
+/// Rows, column after column, numbers times their weights.
+pub(super) struct Columns {
+    pub(super) values: Array2<f64>,
+    /// The distance of each row from one of zeros.
+    pub(super) norms: Vec<f64>,
+}
+
+impl Columns {
+    pub(super) fn new(
+        kernel: &DistanceKernel,
+        x: ArrayView2<'_, f64>,
+        name: &'static str,
+    ) -> Result<Self> {
+        let cure = "give one for each weight";
+        check_length("the number of columns", x.ncols(), kernel.weights.len(), cure)?;
+        let mut values = memory::zero_matrix((x.ncols(), x.nrows()))?;
+        let mut norms = memory::filled(0.0, x.nrows())?;
+        for (column, (mut out, &weight)) in
+            values.rows_mut().into_iter().zip(&kernel.weights).enumerate()
+        {
+            let is_number = column < kernel.n_numbers;
+            let values = out.iter_mut().zip(x.column(column)).zip(&mut norms);
+            for (row, ((out, &value), norm)) in values.enumerate() {
+                *out = if is_number { value * weight } else { value };
+                let part = if is_number { out.abs() } else { weight };
+                *norm += match kernel.norm {
+                    Norm::L1 => part,
+                    Norm::L2 => part * part,
+                };
+                // A finite number may overflow when it is squared.
+                if !(value.is_finite() && norm.is_finite()) {
+                    return Err(Error::NotFinite { name, row, column, value });
+                }
+            }
+        }
+        if kernel.norm == Norm::L2 {
+            norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
+        }
+        Ok(Self { values, norms })
+    }
+
+    pub(super) fn n_rows(&self) -> usize {
+        self.norms.len()
+    }
+
+    /// One row.
+    pub(super) fn row(&self, i: usize) -> Result<Vec<f64>> {
+        memory::collected(self.values.column(i).iter().copied())
+    }
+}

@@ -1,0 +1,255 @@
+//! One row beside a block of others: distances, functions of them, and sums by column.
+
+use std::ops::Range;
+
+use pulp::{Simd, WithSimd};
+
+use super::rows::Columns;
+use super::{DistanceKernel, Norm, Shape};
+use crate::error::{Error, Result};
+use crate::simd::{Elementary, dispatch};
+
+/// Rows of a block: their distances stay in the first-level cache.
+pub(super) const BLOCK: usize = 256;
+/// Sums that are kept side by side.
+const LANES: usize = 8;
+
+/// A row, and the block of others that it meets.
+pub(super) struct Tile<'a> {
+    pub(super) kernel: &'a DistanceKernel,
+    pub(super) row: &'a [f64],
+    pub(super) norm: f64,
+    pub(super) others: &'a Columns,
+    pub(super) block: Range<usize>,
+}
+
+impl Tile<'_> {
+    /// Writes the distances.
+    pub(super) fn distances(&self, out: &mut [f64]) -> Result<()> {
+        out.fill(0.0);
+        for d in 0..self.row.len() {
+            let (values, x) = (self.values(d)?, self.row[d]);
+            let (is_number, norm) = (d < self.kernel.n_numbers, self.kernel.norm);
+            dispatch(AddColumn { norm, is_number, x, weight: self.weight(d), values, out });
+        }
+        if self.kernel.norm == Norm::L2 {
+            dispatch(Roots { out });
+        }
+        Ok(())
+    }
+
+    /// Writes the kernel of these distances.
+    pub(super) fn values_of(&self, distances: &[f64], out: &mut [f64]) {
+        let (half, constant) = (0.5 * self.kernel.energy(), self.kernel.constant());
+        let norms = &self.others.norms[self.block.clone()];
+        for ((out, &d), &norm) in out.iter_mut().zip(distances).zip(norms) {
+            *out = constant + half * (self.norm + norm - d);
+        }
+        for (&shape, &amplitude) in self.kernel.shapes.iter().zip(&self.kernel.amplitudes) {
+            dispatch(AddShape { shape, amplitude, distances, out });
+        }
+    }
+
+    /// Writes `g` times the slope of the kernel by the distance, and adds `g` times the kernel of each
+    /// amplitude to `sums`. Distances of the L2 norm are divided by.
+    pub(super) fn slopes(&self, distances: &[f64], g: &[f64], out: &mut [f64], sums: &mut [f64]) {
+        let half = 0.5 * self.kernel.energy();
+        let norms = &self.others.norms[self.block.clone()];
+        let n_shapes = self.kernel.shapes.len();
+        for (((out, &d), &norm), &g) in out.iter_mut().zip(distances).zip(norms).zip(g) {
+            *out = -half * g;
+            sums[n_shapes] += half * g * (self.norm + norm - d);
+            sums[n_shapes + 1] += self.kernel.constant() * g;
+        }
+        let of_shapes = self.kernel.shapes.iter().zip(&self.kernel.amplitudes);
+        for ((&shape, &amplitude), sum) in of_shapes.zip(sums) {
+            *sum += dispatch(SlopeOfShape { shape, amplitude, distances, g, out });
+        }
+        if self.kernel.norm == Norm::L2 {
+            for (out, &d) in out.iter_mut().zip(distances) {
+                *out = if d > 0.0 { *out / d } else { 0.0 };
+            }
+        }
+    }
+
+    /// Adds to `sums` the sum of slopes by the logarithm of each weight.
+    pub(super) fn add_columns(&self, slopes: &[f64], sums: &mut [f64]) -> Result<()> {
+        for (d, sum) in sums.iter_mut().enumerate() {
+            let (is_number, norm) = (d < self.kernel.n_numbers, self.kernel.norm);
+            let (values, x, weight) = (self.values(d)?, self.row[d], self.weight(d));
+            *sum += dispatch(SumOfColumn { norm, is_number, x, weight, values, slopes });
+        }
+        Ok(())
+    }
+
+    fn values(&self, d: usize) -> Result<&[f64]> {
+        let column = self.others.values.row(d).to_slice();
+        let column = column.ok_or(Error::Internal("columns lie one after the other"))?;
+        Ok(&column[self.block.clone()])
+    }
+
+    fn weight(&self, d: usize) -> f64 {
+        let weight = self.kernel.weights[d];
+        if self.kernel.norm == Norm::L2 { weight * weight } else { weight }
+    }
+}
+
+/// What a column adds to a distance, or to its square.
+#[inline(always)]
+fn part(norm: Norm, is_number: bool, x: f64, weight: f64) -> impl Fn(f64) -> f64 + Copy {
+    move |y| match (is_number, norm) {
+        (true, Norm::L1) => Elementary::abs(x - y),
+        (true, Norm::L2) => (x - y) * (x - y),
+        (false, _) => f64::from(u8::from(x != y)) * weight,
+    }
+}
+
+/// Calls `$run` with a function that is known when the loop over it is compiled.
+macro_rules! with_part {
+    ($column:expr, $part:ident => $run:expr) => {{
+        let (x, weight) = ($column.x, $column.weight);
+        match ($column.is_number, $column.norm) {
+            (true, Norm::L1) => {
+                let $part = part(Norm::L1, true, x, weight);
+                $run
+            }
+            (true, Norm::L2) => {
+                let $part = part(Norm::L2, true, x, weight);
+                $run
+            }
+            (false, _) => {
+                let $part = part(Norm::L1, false, x, weight);
+                $run
+            }
+        }
+    }};
+}
+
+struct AddColumn<'a> {
+    norm: Norm,
+    is_number: bool,
+    x: f64,
+    weight: f64,
+    values: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for AddColumn<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        with_part!(self, part => {
+            for (out, &y) in self.out.iter_mut().zip(self.values) {
+                *out += part(y);
+            }
+        });
+    }
+}
+
+struct Roots<'a> {
+    out: &'a mut [f64],
+}
+
+impl WithSimd for Roots<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        self.out.iter_mut().for_each(|out| *out = out.sqrt());
+    }
+}
+
+struct AddShape<'a> {
+    shape: Shape,
+    amplitude: f64,
+    distances: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for AddShape<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let (rate, amplitude) = (self.shape.rate(), self.amplitude);
+        let pairs = self.out.iter_mut().zip(self.distances);
+        match self.shape {
+            Shape::Laplace(_) => {
+                pairs.for_each(|(out, &d)| *out += amplitude * (-rate * d).exp_in_range());
+            }
+            Shape::Matern(_) => pairs.for_each(|(out, &d)| {
+                let s = rate * d;
+                *out += amplitude * (1.0 + s) * (-s).exp_in_range();
+            }),
+        }
+    }
+}
+
+struct SlopeOfShape<'a> {
+    shape: Shape,
+    amplitude: f64,
+    distances: &'a [f64],
+    g: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for SlopeOfShape<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> f64 {
+        let (rate, amplitude) = (self.shape.rate(), self.amplitude);
+        // The value, and the slope by the distance, over amplitude and `exp(-s)`.
+        match self.shape {
+            Shape::Laplace(_) => self.sum(|d| rate * d, |_| (amplitude, -amplitude * rate)),
+            Shape::Matern(_) => {
+                self.sum(|d| rate * d, |s| (amplitude * (1.0 + s), -amplitude * rate * s))
+            }
+        }
+    }
+}
+
+impl SlopeOfShape<'_> {
+    #[inline(always)]
+    fn sum(self, scaled: impl Fn(f64) -> f64, of: impl Fn(f64) -> (f64, f64)) -> f64 {
+        let mut sums = [0.0; LANES];
+        let chunks = self.out.chunks_mut(LANES);
+        for ((out, d), g) in chunks.zip(self.distances.chunks(LANES)).zip(self.g.chunks(LANES)) {
+            for (((sum, out), &d), &g) in sums.iter_mut().zip(out).zip(d).zip(g) {
+                let s = scaled(d);
+                let (value, slope) = of(s);
+                let times = g * (-s).exp_in_range();
+                *sum += value * times;
+                *out += slope * times;
+            }
+        }
+        sums.iter().sum()
+    }
+}
+
+struct SumOfColumn<'a> {
+    norm: Norm,
+    is_number: bool,
+    x: f64,
+    weight: f64,
+    values: &'a [f64],
+    slopes: &'a [f64],
+}
+
+impl WithSimd for SumOfColumn<'_> {
+    type Output = f64;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> f64 {
+        let mut sums = [0.0; LANES];
+        with_part!(self, part => {
+            for (slopes, values) in self.slopes.chunks(LANES).zip(self.values.chunks(LANES)) {
+                for ((sum, &slope), &y) in sums.iter_mut().zip(slopes).zip(values) {
+                    *sum += slope * part(y);
+                }
+            }
+        });
+        sums.iter().sum()
+    }
+}

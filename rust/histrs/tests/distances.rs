@@ -1,0 +1,143 @@
+//! Kernels of a distance, against the formulas entry by entry and finite differences.
+
+#![cfg(feature = "distances")]
+#![allow(clippy::unwrap_used)] // helpers of tests
+
+use histrs::distances::{DistanceKernel, Norm, Shape};
+use histrs::{Error, Executor};
+use ndarray::{Array2, array, s};
+use proptest::prelude::*;
+
+const SHAPES: [Shape; 3] = [Shape::Laplace(0.7), Shape::Matern(1.5), Shape::Laplace(3.0)];
+
+fn kernel(norm: Norm, n_numbers: usize, parameters: &[f64]) -> DistanceKernel {
+    let (weights, amplitudes) = parameters.split_at(parameters.len() - SHAPES.len() - 2);
+    DistanceKernel::new(norm, n_numbers, weights.into(), SHAPES.into(), amplitudes.into()).unwrap()
+}
+
+fn distance(norm: Norm, differences: impl Iterator<Item = f64>) -> f64 {
+    match norm {
+        Norm::L1 => differences.map(f64::abs).sum(),
+        Norm::L2 => differences.map(|d| d * d).sum::<f64>().sqrt(),
+    }
+}
+
+/// Eq. 4.17 of Rasmussen and Williams, and the covariance of Lévy's Brownian motion.
+fn expected(norm: Norm, n_numbers: usize, parameters: &[f64], x: &[f64], y: &[f64]) -> f64 {
+    let (w, a) = parameters.split_at(x.len());
+    let between = |x: &[f64], y: Option<&[f64]>| {
+        let part = |d: usize| match y {
+            Some(y) if d < n_numbers => w[d] * (x[d] - y[d]),
+            None if d < n_numbers => w[d] * x[d],
+            Some(y) if x[d] == y[d] => 0.0,
+            _ => w[d],
+        };
+        distance(norm, (0..x.len()).map(part))
+    };
+    let d = between(x, Some(y));
+    let s = 3.0_f64.sqrt() * d / 1.5;
+    let shapes = a[0] * (-d / 0.7).exp() + a[1] * (1.0 + s) * (-s).exp() + a[2] * (-d / 3.0).exp();
+    shapes + a[3] * (between(x, None) + between(y, None) - d) / 2.0 + a[4]
+}
+
+prop_compose! {
+    fn case()(n in 0_usize..40, m in 0_usize..9, d in 1_usize..5, categories in 0_usize..3)
+        (x in prop::collection::vec(-4_i8..5, n * (d + categories)),
+         y in prop::collection::vec(-4_i8..5, m * (d + categories)),
+         parameters in prop::collection::vec(0.05..1.5_f64, d + categories + 5),
+         norm in prop::sample::select(vec![Norm::L1, Norm::L2]),
+         n in Just(n), m in Just(m), d in Just(d), all in Just(d + categories))
+        -> (Norm, usize, Vec<f64>, Array2<f64>, Array2<f64>) {
+        let numbers = |v: Vec<i8>| v.into_iter().map(|v| f64::from(v) * 0.5).collect();
+        let x = Array2::from_shape_vec((n, all), numbers(x)).unwrap();
+        let y = Array2::from_shape_vec((m, all), numbers(y)).unwrap();
+        (norm, d, parameters, x, y)
+    }
+}
+
+proptest! {
+    #[test]
+    fn matrices_are_the_formula((norm, d, parameters, x, y) in case()) {
+        let kernel = kernel(norm, d, &parameters);
+        for n_threads in [1, 3] {
+            let exec = Executor::new(n_threads).unwrap();
+            for (rows, others) in [(&x, &x), (&x, &y)] {
+                let given = (rows != others).then(|| others.view());
+                let found = kernel.matrix(&exec, rows.view(), given).unwrap();
+                for ((i, j), &found) in found.indexed_iter() {
+                    let (x, y) = (rows.row(i).to_vec(), others.row(j).to_vec());
+                    let right = expected(norm, d, &parameters, &x, &y);
+                    prop_assert!((found - right).abs() < 1e-12 * (1.0 + right.abs()));
+                }
+            }
+            let own = kernel.matrix(&exec, x.view(), None).unwrap();
+            prop_assert_eq!(&own, &own.t());
+        }
+    }
+
+    #[test]
+    fn slopes_are_differences((norm, d, parameters, x, _) in case()) {
+        let n = x.nrows();
+        let g = Array2::from_shape_fn((n, n), |(i, j)| ((i + j) * 7 % 5) as f64 - 2.0 + (i * j % 3) as f64);
+        let exec = Executor::new(2).unwrap();
+        let value = |parameters: &[f64]| {
+            let k = kernel(norm, d, parameters).matrix(&exec, x.view(), None).unwrap();
+            (&k * &g).sum()
+        };
+        let found = kernel(norm, d, &parameters).slopes(&exec, x.view(), g.view()).unwrap();
+        let one = Executor::new(1).unwrap();
+        prop_assert_eq!(&found, &kernel(norm, d, &parameters).slopes(&one, x.view(), g.view()).unwrap());
+        let size = (&g * &g).sum().sqrt() * n as f64;
+        for (p, found) in found.weights.iter().chain(&found.amplitudes).enumerate() {
+            let [above, below] = [1e-5_f64, -1e-5].map(|step| {
+                let mut moved = parameters.clone();
+                moved[p] *= step.exp();
+                value(&moved)
+            });
+            prop_assert!((found - (above - below) / 2e-5).abs() < 1e-6 * (1.0 + size));
+        }
+    }
+}
+
+#[test]
+fn blocks_of_many_rows_are_the_formula() {
+    let exec = Executor::new(2).unwrap();
+    let x = Array2::from_shape_fn((600, 3), |(i, d)| ((i * 31 + d * 17) % 97) as f64 / 20.0);
+    let parameters = [0.4, 0.9, 0.3, 1.0, 0.5, 0.2, 0.1, 0.7];
+    let k = kernel(Norm::L2, 2, &parameters).matrix(&exec, x.view(), None).unwrap();
+    for (i, j) in [(0, 599), (300, 255), (256, 256), (599, 511)] {
+        let (x, y) = (x.row(i).to_vec(), x.row(j).to_vec());
+        assert!((k[[i, j]] - expected(Norm::L2, 2, &parameters, &x, &y)).abs() < 1e-12);
+    }
+    let g = Array2::from_elem((600, 600), 1.0);
+    let slopes = kernel(Norm::L2, 2, &parameters).slopes(&exec, x.view(), g.view()).unwrap();
+    assert!((slopes.amplitudes.iter().sum::<f64>() - k.sum()).abs() < 1e-9 * k.sum());
+}
+
+#[test]
+fn bad_arguments_are_refused() {
+    let exec = Executor::new(1).unwrap();
+    let new = |n, weights: &[f64], shape, amplitudes: &[f64]| {
+        DistanceKernel::new(Norm::L1, n, weights.into(), vec![shape], amplitudes.into())
+    };
+    let (right, shape) = ([1.0, 0.0, 0.0], Shape::Laplace(1.0));
+    assert!(matches!(new(3, &[1.0], shape, &right), Err(Error::Shape { .. })));
+    assert!(matches!(new(1, &[1.0], shape, &right[1..]), Err(Error::Shape { .. })));
+    assert!(matches!(
+        new(1, &[-1.0], shape, &right),
+        Err(Error::Parameter { name: "weights", .. })
+    ));
+    let negative = new(1, &[1.0], shape, &[f64::NAN, 0.0, 0.0]);
+    assert!(matches!(negative, Err(Error::Parameter { name: "amplitudes", .. })));
+    for length in [0.0, -1.0, f64::NAN, 1e-320] {
+        let refused = new(1, &[1.0], Shape::Matern(length), &right);
+        assert!(matches!(refused, Err(Error::Parameter { name: "length", .. })));
+    }
+    let kernel = new(1, &[1.0], shape, &right).unwrap();
+    let bad = array![[0.0], [f64::NAN]];
+    let refused = kernel.matrix(&exec, bad.view(), None);
+    assert!(matches!(refused, Err(Error::NotFinite { name: "X", row: 1, column: 0, .. })));
+    let (x, g) = (array![[0.0], [1.0]], array![[0.0, 1.0]]);
+    assert!(matches!(kernel.slopes(&exec, x.view(), g.view()), Err(Error::Shape { .. })));
+    assert!(matches!(kernel.matrix(&exec, x.slice(s![.., ..0]), None), Err(Error::Shape { .. })));
+}
