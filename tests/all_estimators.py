@@ -24,6 +24,8 @@ from histrs.gaussian_process import (
     SlicedGPRegressor,
     SPDGPClassifier,
     SPDGPRegressor,
+    TabularGPClassifier,
+    TabularGPRegressor,
 )
 from histrs.kernel_approximation import (
     AdditiveChi2Map,
@@ -79,6 +81,8 @@ CASES = [
     Case(lambda: MinMaxGPRegressor(random_state=0)),
     Case(lambda: SlicedGPClassifier(n_projections=16, random_state=0)),
     Case(lambda: SlicedGPRegressor(n_projections=16, random_state=0)),
+    Case(lambda: TabularGPClassifier(random_state=0)),
+    Case(lambda: TabularGPRegressor(random_state=0)),
     Case(lambda: SPDGPClassifier(random_state=0), COVARIANCES),
     Case(lambda: SPDGPRegressor(random_state=0), COVARIANCES),
     Case(lambda: IntersectionSVC(probability=True, random_state=0)),

@@ -17,6 +17,8 @@ from histrs.gaussian_process import (
     Solver,
     SPDGPClassifier,
     SPDGPRegressor,
+    TabularGPClassifier,
+    TabularGPRegressor,
     _doors,
 )
 from histrs.gaussian_process.kernels import Interactions, Intersection, Splines
@@ -123,6 +125,9 @@ POINT_ESTIMATORS = [
     SlicedDistanceMap(5, directions="structured", columns_weight=2.0, random_state=0),
     SlicedGPClassifier(n_projections=64, random_state=0),
     SlicedGPRegressor(n_projections=64, n_metric_steps=1, random_state=0),
+    TabularGPClassifier(random_state=0),
+    TabularGPRegressor(random_state=0),
+    TabularGPRegressor(members=["ranks"], target_transform="yeo-johnson", random_state=0),
     SelectRelevant(1.0, n_sweeps=20, random_state=0),
     StreamingPCA(),
     StreamingPCA(1),

@@ -13,6 +13,8 @@ from histrs.gaussian_process import (
     IntersectionGPClassifier,
     SlicedGPClassifier,
     SlicedGPRegressor,
+    TabularGPClassifier,
+    TabularGPRegressor,
 )
 from histrs.metrics import chi2_distances, emd_distances, intersection_kernel
 from histrs.streaming import Moments, PCARidge
@@ -23,6 +25,12 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
+TAKES_CATEGORIES = (
+    SlicedGPClassifier,
+    SlicedGPRegressor,
+    TabularGPClassifier,
+    TabularGPRegressor,
+)
 TABULAR = [case for case in CASES if case.takes == ROWS]
 NAMES = [type(case.make()).__name__ for case in TABULAR]
 # A selector's columns stay what they are.
@@ -142,7 +150,7 @@ def test_every_estimator_takes_the_numbers_of_every_library(case):
 def test_every_estimator_names_the_column_that_it_cannot_take(case):
     X, y = data(case)
     frame = pl.DataFrame(X, schema=COLUMNS)
-    if not isinstance(case.make(), (SlicedGPClassifier, SlicedGPRegressor)):
+    if not isinstance(case.make(), TAKES_CATEGORIES):
         text = frame.with_columns(blue=pl.lit("VW"))
         for table in (text, text.to_arrow(), text.to_pandas()):
             refused = r"Column 'blue' of X holds text \(dtype String\), such as 'VW'.*OneHotEncoder"

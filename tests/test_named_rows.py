@@ -17,7 +17,12 @@ from tests.all_estimators import CASES, COVARIANCES, IMAGES, LOCAL_FEATURES, ROW
 NAMES = [type(case.make()).__name__ for case in CASES]
 ASKED = ("predict", "predict_proba", "decision_function", "transform", "kneighbors")
 # Of rows in which missing values, or negative ones, are welcome.
-WELCOMES_NAN = {"SlicedGPClassifier", "SlicedGPRegressor"}
+WELCOMES_NAN = {
+    "SlicedGPClassifier",
+    "SlicedGPRegressor",
+    "TabularGPClassifier",
+    "TabularGPRegressor",
+}
 # Those that only count channels.
 LOOKS_LATER = {("Covariances", "fit")}
 

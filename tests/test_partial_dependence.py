@@ -8,7 +8,7 @@ from sklearn.inspection import partial_dependence
 
 from histrs._frames import columns_of
 from histrs.gaussian_process import SlicedGPClassifier, SlicedGPRegressor
-from histrs.gaussian_process._sliced.partial_dependence import (
+from histrs.gaussian_process._tabular.partial_dependence import (
     check_features,
     grid_of,
     with_values,

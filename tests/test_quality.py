@@ -272,7 +272,7 @@ def _measured(source, tmp_path, monkeypatch):
     store = Store(tmp_path / "found.csv")
     for k, table in enumerate(tables):
         for model in MODELS[:3] + [m for m in MODELS if m.name == "random forest"]:
-            better = (model.name == "SlicedGP") == (k % 2 == 0)
+            better = (model.name == "TabularGP") == (k % 2 == 0)
             value = (0.3 if better else 0.4) + 0.01 * MODELS.index(model)
             answer = Answer(mean=np.zeros(40), std=np.ones(40))
             found = scores.score_numbers(answer, np.linspace(-2, 2, 40), 1.0)
@@ -289,9 +289,9 @@ def test_ranks_ratios_and_what_did_not_end(measured):
     found, tables = measured
     at = summary.compared(found, tables[:2], "3000", "RMSE")
     assert at.scores.loc["p/two", "CatBoost"] == np.inf
-    assert at.ranks.loc["p/one", "SlicedGP"] == 1
-    assert at.ratios("SlicedGP", peers_only=True)["p/one"] == pytest.approx(0.30 / 0.42)
-    assert at.ratios("SlicedGP", peers_only=True)["p/two"] == pytest.approx(0.40 / 0.35)
+    assert at.ranks.loc["p/one", "TabularGP"] == 1
+    assert at.ratios("TabularGP", peers_only=True)["p/one"] == pytest.approx(0.30 / 0.42)
+    assert at.ratios("TabularGP", peers_only=True)["p/two"] == pytest.approx(0.40 / 0.35)
 
 
 def test_the_page_lists_losses_and_says_which_half_is_which(measured, tmp_path):

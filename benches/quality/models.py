@@ -28,8 +28,8 @@ from benches.quality.columns import dates_as_numbers, indicators, words
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
-    SlicedGPClassifier,
-    SlicedGPRegressor,
+    TabularGPClassifier,
+    TabularGPRegressor,
 )
 
 # What a support vector machine is tuned over, by five folds.
@@ -76,10 +76,10 @@ def _regress(model: Any, X: Any, y: NDArray[Any]) -> Answers:
     return lambda X: Answer(mean=model.predict(X))
 
 
-def _sliced(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:
+def _tabular(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:
     if has_classes:
-        return _classify(SlicedGPClassifier(n_jobs=1, random_state=0), X, y)
-    model = SlicedGPRegressor(n_jobs=1, random_state=0).fit(X, y)
+        return _classify(TabularGPClassifier(n_jobs=1, random_state=0), X, y)
+    model = TabularGPRegressor(n_jobs=1, random_state=0).fit(X, y)
 
     def answer(X: pd.DataFrame) -> Answer:
         mean, std = model.predict(X, return_std=True)
@@ -256,7 +256,7 @@ def _mgcv_needs() -> str:
 
 
 MODELS = [
-    Model("SlicedGP", _sliced, "histrs", ours=True, takes_gaps=True),
+    Model("TabularGP", _tabular, "histrs", ours=True, takes_gaps=True),
     Model("IntersectionGP", _intersection, "histrs", ours=True, takes_gaps=True),
     Model("CatBoost", _catboost, "catboost", _package("catboost"), takes_gaps=True),
     Model("LightGBM", _lightgbm, "lightgbm", _package("lightgbm"), takes_gaps=True),

@@ -17,6 +17,7 @@ from histrs.gaussian_process.additive import (
 )
 from histrs.gaussian_process.covariance import SPDGPClassifier, SPDGPRegressor
 from histrs.gaussian_process.minmax import MinMaxGPClassifier, MinMaxGPRegressor
+from histrs.gaussian_process.tabular import TabularGPClassifier, TabularGPRegressor
 
 __all__ = [
     "Bins",
@@ -33,6 +34,8 @@ __all__ = [
     "SlicedGPClassifier",
     "SlicedGPRegressor",
     "Solver",
+    "TabularGPClassifier",
+    "TabularGPRegressor",
     "active_learning",
     "kernels",
 ]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from histrs._docs import documented
-from histrs.gaussian_process._sliced.partial_dependence import PartialDependence
+from histrs.gaussian_process._tabular.partial_dependence import PartialDependence
 from histrs.plotting._docs import AXES
 from histrs.plotting._pairs import draw_map
 from histrs.plotting._pyplot import import_pyplot

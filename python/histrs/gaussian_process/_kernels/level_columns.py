@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Self
+from typing import Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +77,7 @@ class LevelColumn:
         centred: Array = self.functions - self.counts @ self.functions / self.counts.sum()
         return centred
 
-    def has_codes_of(self, other: LevelColumn | LevelPair) -> bool:
+    def has_codes_of(self, other: Term) -> bool:
         """Say whether rows have the same codes, as of the same points."""
         return isinstance(other, LevelColumn) and other.points is self.points
 
@@ -85,6 +85,63 @@ class LevelColumn:
         """Return the code of each row."""
         codes = np.searchsorted(self._between, X[:, self.feature])
         return codes.astype(np.uint16)
+
+
+@dataclass(frozen=True)
+class LevelCategories:
+    """One column of categories: each of the most common is a level, and the others are one more.
+
+    The last level is that of categories which training rows do not have, too: where no row is at
+    it, its function is what the prior says.
+    """
+
+    feature: int
+    """Which column of rows it is."""
+    categories: Array
+    """The most common, ascending."""
+    counts: Array
+    """How many training rows are at each code."""
+
+    @classmethod
+    def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int) -> Self:
+        """Return the levels of a column of training rows: at most so many."""
+        values, index = np.unique(X[:, feature], return_inverse=True)
+        counts = np.bincount(index, weights, len(values)).astype(np.float64)
+        common = np.sort(np.argsort(-counts, kind="stable")[: n_levels - 1])
+        rest = max(float(counts.sum() - counts[common].sum()), 0.0)
+        return cls(feature, values[common].astype(np.float64), np.append(counts[common], rest))
+
+    @property
+    def points(self) -> Array:
+        """A number for each code."""
+        return np.arange(len(self.counts), dtype=np.float64)
+
+    @cached_property
+    def functions(self) -> Array:
+        """Indicators of the codes."""
+        return np.eye(len(self.counts))
+
+    @cached_property
+    def shares(self) -> Array:
+        """What part of the variance of a function each level has: all are alike."""
+        return np.ones((1, len(self.counts)))
+
+    @cached_property
+    def centred(self) -> Array:
+        """Indicators less their means over training rows."""
+        centred: Array = self.functions - self.counts / self.counts.sum()
+        return centred
+
+    def has_codes_of(self, other: Term) -> bool:
+        """Say whether rows have the same codes, as of the same categories."""
+        return isinstance(other, LevelCategories) and other.categories is self.categories
+
+    def codes(self, X: Array) -> NDArray[np.uint16]:
+        """Return the code of each row."""
+        values, last = X[:, self.feature], len(self.categories)
+        codes = np.minimum(np.searchsorted(self.categories, values), max(last - 1, 0))
+        is_known = np.isin(values, self.categories)
+        return np.where(is_known, codes, last).astype(np.uint16)
 
 
 def _spread(values: Array, counts: Array, n: int) -> Array:
@@ -120,8 +177,8 @@ class LevelPair:
     either column, as if they were independent, and holds no main effect.
     """
 
-    first: LevelColumn
-    second: LevelColumn
+    first: LevelColumn | LevelCategories
+    second: LevelColumn | LevelCategories
 
     @property
     def features(self) -> tuple[int, int]:
@@ -140,7 +197,7 @@ class LevelPair:
         shares: Array = np.kron(self.first.shares[:1], self.second.shares[:1]).astype(np.float64)
         return shares
 
-    def has_codes_of(self, other: LevelColumn | LevelPair) -> bool:
+    def has_codes_of(self, other: Term) -> bool:
         """Say whether rows have the same codes, as of the same points."""
         both = self.first, self.second
         others = (other.first, other.second) if isinstance(other, LevelPair) else (other, other)
@@ -151,3 +208,6 @@ class LevelPair:
         n_codes = np.uint16(len(self.second.points))
         codes: NDArray[np.uint16] = self.first.codes(X) * n_codes + self.second.codes(X)
         return codes
+
+
+Term: TypeAlias = LevelColumn | LevelCategories | LevelPair

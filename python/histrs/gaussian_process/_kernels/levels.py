@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._kernels.base import Takes
-from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPair
+from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPair, Term
 from histrs.gaussian_process._learning.hyperparameters import Bounds
-
-Term: TypeAlias = LevelColumn | LevelPair
 
 
 @dataclass(frozen=True)

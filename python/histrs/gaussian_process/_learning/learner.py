@@ -48,6 +48,8 @@ class Learner:
     seed: Any
     """Returns what all random choices begin with."""
     verbose: int
+    warns: bool = True
+    """Whether it tells the user; of parts of a blend, it does not."""
     history: dict[str, Array] | None = field(default=None, init=False)
     """Every evaluation of the last search; None where there was none."""
 
@@ -64,8 +66,12 @@ class Learner:
         start: Hyperparameters,
         likelihood: BaseLikelihood,
         names: Collection[str] | None = None,
+        max_iter: int | None = None,
     ) -> Hyperparameters:
-        """Return the hyper-parameters of largest likelihood: all that are free, or some."""
+        """Return the hyper-parameters of largest likelihood: all that are free, or some.
+
+        `max_iter` ends a search from a start that is nearly there.
+        """
         self.history = None
         space = self.space(start)
         if names is not None:
@@ -91,7 +97,7 @@ class Learner:
             SearchProgress(self.name, self.verbose) as progress,
             blas_threads_at_most(1) if few else nullcontext(),
         ):
-            search = Search(likelihood, space, self.search.method, progress, kernels)
+            search = Search(likelihood, space, self.search.method, progress, kernels, max_iter)
             best = search.run(self.search.n_restarts, lambda: np.random.default_rng(self.seed()))
         self.history = search.history.arrays(space.names)
         if best.complaint is not None:
@@ -110,7 +116,8 @@ class Learner:
 
     def warn(self, message: str) -> None:
         """Warn of what a search could not do."""
-        warn(f"{self.name}: {message}", ConvergenceWarning)
+        if self.warns:
+            warn(f"{self.name}: {message}", ConvergenceWarning)
 
     def by_leaving_out(self, start: Hyperparameters, likelihood: Likelihood) -> Hyperparameters:
         """Return the hyper-parameters that predict the classes of rows best without these."""

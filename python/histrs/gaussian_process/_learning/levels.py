@@ -9,7 +9,11 @@ import numpy as np
 
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
-from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPair
+from histrs.gaussian_process._kernels.level_columns import (
+    LevelCategories,
+    LevelColumn,
+    LevelPair,
+)
 from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning.hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
@@ -20,9 +24,11 @@ from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT
 
 # Levels that weights are learned on first; and weights that all levels of all columns have
 # together, if that suits, and levels of a column at most.
-_COARSE = 16
+_COARSE = 32
 _WEIGHTS = 2048
 _MOST_LEVELS = 512
+# Steps on all levels, from where the search on few ended.
+_FEW_STEPS = 4
 # More weights are too many to factorise.
 _MOST_WEIGHTS = 10_000
 _BOUNDS = (1e-7, 1e5)
@@ -31,7 +37,11 @@ _CELLS = 16
 
 
 def learn(
-    problem: Problem, asked: AdditiveTerms, values: Hyperparameters, learner: Learner
+    problem: Problem,
+    asked: AdditiveTerms,
+    values: Hyperparameters,
+    learner: Learner,
+    n_categories: int = 0,
 ) -> tuple[Hyperparameters, Bound]:
     """Return the hyper-parameters, and their kernel on the rows.
 
@@ -45,41 +55,57 @@ def learn(
         Noise and amplitude that the search starts from, whatever the kernel.
     learner : Learner
         Searches.
+    n_categories : int, default=0
+        How many of the columns are categories: the last ones.
     """
     n_levels = _n_levels(asked.levels, problem)
-    kernel = _start(problem, asked, n_levels, learner)
+    kernel = _start(problem, asked, n_levels, learner, n_categories)
     bound = problem.bind(kernel)
-    for n in sorted({min(_COARSE, n_levels), n_levels}):
-        # Of fewer knots on the same codes, which are counted once.
-        bound = bound.with_kernel(kernel.with_levels(n))
-        values = learner.best(replace(values, kernel=bound.kernel), problem.likelihood(bound))
-        kernel = values.kernel
-    bound = bound.with_kernel(kernel)
-    if not asked.has_pairs:
-        return values, bound
-    kernel = _with_pairs(problem, asked.pairs, values, problem.likelihood(bound))
-    bound = problem.bind(kernel)
-    values = learner.best(replace(values, kernel=kernel), problem.likelihood(bound))
+    # Of fewer knots on the same codes, which are counted once.
+    coarse = min(_COARSE, n_levels)
+    bound = bound.with_kernel(kernel.with_levels(coarse))
+    values = learner.best(replace(values, kernel=bound.kernel), problem.likelihood(bound))
+    if asked.has_pairs:
+        likelihood = problem.likelihood(bound.with_kernel(values.kernel))
+        kernel = _with_pairs(problem, asked.pairs, values, likelihood, n_categories)
+        bound = problem.bind(kernel)
+        values = learner.best(replace(values, kernel=kernel), problem.likelihood(bound))
+    if n_levels > coarse:
+        bound = bound.with_kernel(values.kernel.with_levels(n_levels))
+        values = replace(values, kernel=bound.kernel)
+        values = learner.best(values, problem.likelihood(bound), max_iter=_FEW_STEPS)
     return values, bound.with_kernel(values.kernel)
 
 
 def _n_levels(asked: Any, problem: Problem) -> int:
     if asked != "auto":
         return int(asked)
-    n_weights = min(_WEIGHTS, len(problem.Y))
+    n_weights = min(_WEIGHTS, len(problem.Y) // 2)
     return int(np.clip(n_weights // problem.X.shape[1], _COARSE, _MOST_LEVELS))
 
 
-def _start(problem: Problem, asked: AdditiveTerms, n_levels: int, learner: Learner) -> LevelKernel:
+def _start(
+    problem: Problem, asked: AdditiveTerms, n_levels: int, learner: Learner, n_categories: int
+) -> LevelKernel:
     """Return the kernel that a search starts from, with all columns alike."""
-    X, n_features = problem.X, problem.X.shape[1]
-    of_column = problem.weights, n_levels, 2 * n_levels
-    columns = tuple(LevelColumn.of(X, d, *of_column) for d in range(n_features))
+    n_features = problem.X.shape[1]
+    columns = tuple(
+        _column(problem, d, n_levels, 2 * n_levels, n_categories) for d in range(n_features)
+    )
     weights = np.full(sum(len(column.shares) for column in columns), 1.0 / n_features)
     bounds: Bounds = "fixed" if learner.search.method is None else _BOUNDS
     given = asked.intercept_variance
     intercept = VAGUE_INTERCEPT if given == "auto" else float(given)
     return _checked(LevelKernel(columns, weights, intercept, bounds))
+
+
+def _column(
+    problem: Problem, feature: int, n_levels: int, n_codes: int, n_categories: int
+) -> LevelColumn | LevelCategories:
+    X, weights = problem.X, problem.weights
+    if feature < X.shape[1] - n_categories:
+        return LevelColumn.of(X, feature, weights, n_levels, n_codes)
+    return LevelCategories.of(X, feature, weights, n_levels)
 
 
 def _checked(kernel: LevelKernel) -> LevelKernel:
@@ -93,13 +119,17 @@ def _checked(kernel: LevelKernel) -> LevelKernel:
 
 
 def _with_pairs(
-    problem: Problem, asked: Any, values: Hyperparameters, likelihood: LevelLikelihood
+    problem: Problem,
+    asked: Any,
+    values: Hyperparameters,
+    likelihood: LevelLikelihood,
+    n_categories: int,
 ) -> LevelKernel:
     """Return the kernel with pairs that are given, or that tell most of what it leaves."""
-    kernel, X = values.kernel, problem.X
+    kernel = values.kernel
     pairs = chosen_pairs(problem, asked, likelihood, values)
-    of_column = problem.weights, asked.n_knots, max(_CELLS, asked.n_knots)
-    columns = {int(d): LevelColumn.of(X, int(d), *of_column) for d in np.unique(pairs)}
+    of_column = asked.n_knots, max(_CELLS, asked.n_knots), n_categories
+    columns = {int(d): _column(problem, int(d), *of_column) for d in np.unique(pairs)}
     found = [LevelPair(columns[int(i)], columns[int(j)]) for i, j in pairs]
     weight = asked.weight * float(np.mean(kernel.level_weights))
     return _checked(kernel.with_pairs(found, float(np.clip(weight, *_BOUNDS))))

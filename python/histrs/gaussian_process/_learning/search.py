@@ -130,6 +130,8 @@ class Search:
     kernels : sequence
         Kernels that the search begins with the best of, each with the noise and amplitude that suit
         it, where the likelihood may have several maxima.
+    max_iter : int, default=None
+        Most steps; None is 100.
     """
 
     def __init__(
@@ -139,8 +141,10 @@ class Search:
         method: OptimizerName,
         callback: Callable[[float], None],
         kernels: Sequence[Any] = (),
+        max_iter: int | None = None,
     ) -> None:
         self._kernels = kernels
+        self._max_iter = max_iter
         self._likelihood = likelihood
         self._space = space
         self._method: OptimizerName = method
@@ -285,7 +289,9 @@ class Search:
         value, theta = objective.best
         # A line search may end in the noise of the solver, which does no harm once it has moved.
         settled_well = result.success or result.status == 99
-        stuck = not settled_well and result.nit in (0, options["options"]["maxiter"])
+        # Few steps are no complaint where no more were asked for.
+        ends = (0, _MAX_ITER if self._max_iter is None else -1)
+        stuck = not settled_well and result.nit in ends
         return Optimum(space.unpack(theta), -value, str(result.message) if stuck else None)
 
     def _gradient_options(self, n_outputs: int) -> dict[str, Any]:
@@ -294,7 +300,7 @@ class Search:
             "method": "L-BFGS-B",
             "jac": True,
             "callback": _Settled(least_gain),
-            "options": {"maxiter": _MAX_ITER, "ftol": 1e-9},
+            "options": {"maxiter": self._max_iter or _MAX_ITER, "ftol": 1e-9},
         }
 
     def _simplex_options(self, space: SearchSpace, start: Array) -> dict[str, Any]:

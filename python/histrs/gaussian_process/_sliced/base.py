@@ -35,7 +35,11 @@ from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._process import GaussianProcess
 from histrs.gaussian_process._sliced.matern import Coordinates
 from histrs.gaussian_process._sliced.metrics import MetricName
-from histrs.gaussian_process._sliced.partial_dependence import (
+from histrs.gaussian_process._sliced.projection import Projection
+from histrs.gaussian_process._sliced.rows import drawn_rows
+from histrs.gaussian_process._sliced.table import Table
+from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._tabular.partial_dependence import (
     PartialDependence,
     averaged,
     check_features,
@@ -43,10 +47,6 @@ from histrs.gaussian_process._sliced.partial_dependence import (
     grid_points,
     with_values,
 )
-from histrs.gaussian_process._sliced.projection import Projection
-from histrs.gaussian_process._sliced.rows import drawn_rows
-from histrs.gaussian_process._sliced.table import Table
-from histrs.gaussian_process._state import copied
 
 InnerGP = GaussianProcess
 

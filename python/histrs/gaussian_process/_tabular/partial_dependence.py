@@ -106,8 +106,10 @@ def averaged(posterior: Posterior, parts: Iterable[NDArray[Any]]) -> tuple[Array
     found = [posterior.bound.average(T) for T in parts]
     k = np.ascontiguousarray(np.column_stack([cross for cross, _ in found]))
     prior = np.array([variance for _, variance in found])
-    readout = posterior.readouts["mean"]
-    mean = k.T @ (posterior.weights @ readout.matrix) + readout.offset
+    mean = k.T @ posterior.weights
+    if "mean" in posterior.readouts:
+        readout = posterior.readouts["mean"]
+        mean = mean @ readout.matrix + readout.offset
     variance = posterior.variance_of(prior, lambda some: k[:, some])
     return mean, np.sqrt(variance)
 

@@ -1,0 +1,104 @@
+"""A mixture of functions of one weighted distance between rows of numbers and categories."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, ClassVar, Literal, Self, TypeAlias
+
+import numpy as np
+
+from histrs import _histrs
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._kernels.base import Takes
+
+Norm: TypeAlias = Literal["l1", "l2"]
+
+# Lengths of the Laplace and of the Matern-3/2 kernels: weights of columns set the unit.
+_LENGTHS: dict[Norm, tuple[list[float], list[float]]] = {
+    "l1": ([0.25, 1.0, 4.0], []),
+    "l2": ([0.15, 0.5, 1.5], [0.5, 1.5]),
+}
+# Where searches start: logarithms of amplitudes.
+_AMPLITUDE = -1.5
+
+
+@dataclass(frozen=True)
+class DistanceMixture:
+    r"""The kernel :math:`\sum_k a_k \phi_k(D) + e\,(|x| + |x'| - D)/2 + c` of a distance `D`.
+
+    The distance is :math:`\sum_d w_d |x_d - x'_d|` ("l1"), or the root of
+    :math:`\sum_d w_d^2 (x_d - x'_d)^2` ("l2"); two categories are 0 or 1 apart. The functions are
+    Laplace kernels of three lengths, and for "l2" Matern-3/2 kernels of two.
+    """
+
+    norm: Norm
+    n_numbers: int
+    """How many columns are numbers; those behind them are categories."""
+    log_weights: Array
+    """Logarithms of the weights of columns."""
+    log_amplitudes: Array
+    """Logarithms of `a`, `e` and `c`."""
+
+    takes: ClassVar[Takes] = "numbers"
+    leaves_level: ClassVar[bool] = False
+    n_parts: ClassVar[int] = 1
+
+    @classmethod
+    def start(cls, norm: Norm, n_numbers: int, n_categories: int) -> Self:
+        """Return the kernel that a search starts from, with all columns alike."""
+        n = max(n_numbers + n_categories, 1)
+        weight = 2.0 / n if norm == "l1" else n**-0.5
+        amplitudes = np.full(sum(map(len, _LENGTHS[norm])) + 2, _AMPLITUDE)
+        amplitudes[-1] = 0.0
+        return cls(norm, n_numbers, np.full(n_numbers + n_categories, np.log(weight)), amplitudes)
+
+    def with_logs(self, logs: Array) -> Self:
+        """Return the kernel of other parameters: weights, and behind them amplitudes."""
+        n = len(self.log_weights)
+        return replace(self, log_weights=logs[:n], log_amplitudes=logs[n:])
+
+    @property
+    def logs(self) -> Array:
+        """All parameters that can be learned."""
+        return np.concatenate([self.log_weights, self.log_amplitudes])
+
+    @cached_property
+    def _core(self) -> _histrs.DistanceKernel:
+        laplace, matern = _LENGTHS[self.norm]
+        weights, amplitudes = np.exp(self.log_weights), np.exp(self.log_amplitudes)
+        of_rows = self.norm == "l1", self.n_numbers, weights.tolist()
+        return _histrs.DistanceKernel(*of_rows, laplace, matern, amplitudes.tolist())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the parameters, of which all else is made."""
+        return {k: v for k, v in vars(self).items() if k != "_core"}
+
+    # ---- as bound kernels ask ------------------------------------------------------------------
+
+    def parts(self, X: Array, Y: Array | None, n_threads: int) -> Any:
+        """Return what the matrix is made of: the rows, since no part of it outlives parameters."""
+        return X, Y, n_threads
+
+    def matrix(self, parts: Any) -> Array:
+        """Return the kernel matrix, as a new array in C order."""
+        return self._core.matrix(*parts)
+
+    def between(self, X: Array, Y: Array | None, n_threads: int) -> Array:
+        """Return the kernel of rows of `X` with those of `Y`, or of `X`."""
+        return self.matrix((X, Y, n_threads))
+
+    def diagonal(self, X: Array, n_threads: int) -> Array:
+        """Return the kernel of every row with itself."""
+        amplitudes = np.exp(self.log_amplitudes)
+        shapes, energy, constant = amplitudes[:-2].sum(), amplitudes[-2], amplitudes[-1]
+        weights = np.exp(self.log_weights)
+        parts = np.abs(X * weights)
+        parts[:, self.n_numbers :] = weights[self.n_numbers :]
+        norms = parts.sum(axis=1) if self.norm == "l1" else np.sqrt((parts**2).sum(axis=1))
+        diagonal: Array = shapes + constant + energy * norms
+        return diagonal
+
+    def slopes(self, X: Array, G: Array, n_threads: int) -> Array:
+        """Return sums of the slopes of the matrix by `logs`, weighted by a lower triangle."""
+        return np.concatenate(self._core.slopes(X, G, n_threads))

@@ -1,0 +1,72 @@
+"""Averages over kernels in which all columns are alike, by the evidence of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from scipy import linalg
+
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._kernels.even import EvenMixture
+
+# What is tried: parts of lines, of the Laplace kernel and of curves, and amplitudes in units of the
+# noise.
+_MIXES = (
+    (1.0, 0.0, 0.0),
+    (0.5, 0.5, 0.0),
+    (0.5, 0.0, 0.5),
+    (0.0, 0.5, 0.5),
+    (0.34, 0.33, 0.33),
+    (0.0, 1.0, 0.0),
+    (0.0, 0.0, 1.0),
+)
+_AMPLITUDES = np.exp(np.linspace(-3.0, 7.0, 16))
+# Posterior probability, as part of the largest, below which a kernel is left out.
+_LEAST = 0.02
+
+
+class Likely(NamedTuple):
+    """A kernel, the noise that suits it, and how probable both are."""
+
+    kernel: EvenMixture
+    noise: float
+    probability: float
+
+
+def likely_kernels(start: EvenMixture, X: Array, t: Array, weights: Array | None) -> list[Likely]:
+    r"""Return the kernels that targets make probable.
+
+    With the level and the scale :math:`\sigma^2` of all integrated out under a flat prior of
+    :math:`\log \sigma^2`, the evidence of a kernel with noise 1 is
+    :math:`|A|^{-1/2} (t^T A^{-1} t)^{-(N - 1)/2}`, and the noise that suits it is
+    :math:`t^T A^{-1} t / (N - 1)`.
+
+    Parameters
+    ----------
+    start : EvenMixture
+        With the length that suits the rows.
+    X : ndarray of shape (n_samples, n_columns)
+        Rows.
+    t : ndarray of shape (n_samples,)
+        Targets.
+    weights : ndarray of shape (n_samples,) or None
+        Weights of rows, by which their noise is divided.
+    """
+    parts, n = start.parts(X, None, 1), len(X)
+    own = np.ones(n) if weights is None else 1.0 / weights
+    found: list[tuple[EvenMixture, float, float]] = []
+    for mix in _MIXES:
+        for amplitude in _AMPLITUDES:
+            kernel = replace(start, mix=mix, amplitude=float(amplitude))
+            L = linalg.cholesky(kernel.matrix(parts) + np.diag(own), lower=True, check_finite=False)
+            z = linalg.solve_triangular(L, t, lower=True, check_finite=False)
+            square = max(float(z @ z), np.finfo(np.float64).tiny)
+            evidence = -np.log(np.diag(L)).sum() - 0.5 * max(n - 1, 1) * np.log(square)
+            found.append((kernel, square / max(n - 1, 1), float(evidence)))
+    evidences = np.array([evidence for *_, evidence in found])
+    p = np.exp(evidences - evidences.max())
+    kept = [(k, s, q) for (k, s, _), q in zip(found, p.tolist(), strict=True) if q >= _LEAST]
+    total = sum(q for *_, q in kept)
+    return [Likely(kernel, noise, q / total) for kernel, noise, q in kept]

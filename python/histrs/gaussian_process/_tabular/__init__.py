@@ -1,0 +1,1 @@
+"""Processes on tables: a blend of a few simple ones, each exact."""

@@ -1,0 +1,266 @@
+"""What classifiers and regressors of tables share: rows, members, partial dependence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from numbers import Integral
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import Tags, check_scalar
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_is_fitted
+
+from histrs._estimator import BaseEstimator
+from histrs._frames import Column, chosen, columns_of, is_table
+from histrs._row_weights import RowWeights
+from histrs._solvers.block_cg import Array
+from histrs._validation import (
+    check_random_state,
+    count_threads,
+    validate_columns,
+    validate_data,
+)
+from histrs.gaussian_process._row_weights import telling
+from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._tabular.gaps import Filled, filled, has_gaps
+from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
+from histrs.gaussian_process._tabular.partial_dependence import (
+    PartialDependence,
+    averaged,
+    check_features,
+    grid_of,
+    grid_points,
+    with_values,
+)
+from histrs.gaussian_process._tabular.rows import Reader, TableRows
+from histrs.gaussian_process._tabular.table import Table
+
+Members: TypeAlias = Literal["auto"] | Sequence[MemberName]
+
+# Rows whose predictions are in memory at once.
+_BLOCK = 4096
+
+
+class BaseTabularGP(BaseEstimator):
+    """A blend of processes on a table."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "members": [StrOptions({"auto"}), list, tuple],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        *,
+        members: Members = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.members = members
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    _known_members: ClassVar[tuple[MemberName, ...]] = get_args(MemberName)
+    _targets_are_single: bool = True
+    _reader: Reader
+    _rows: TableRows
+    """Training rows, no two of which are equal, targets too."""
+
+    # ---- rows --------------------------------------------------------------------------------
+
+    def _read(self, X: Any, *, reset: bool) -> tuple[Table, Array, Array]:
+        """Return the table that rows are, their numbers and the codes of their categories."""
+        known = None if reset else self._reader.table
+        if not is_table(X) and (known is None or known.is_of_numbers):
+            checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+            numbers: Array = validate_data(self, X, reset=reset, **checks)
+            table = Table.of_numbers(numbers.shape[1]) if known is None else known
+            return table, numbers, np.empty((len(numbers), 0))
+        validate_columns(self, X, reset=reset)
+        columns = self._columns(X)
+        table = Table.of(columns) if known is None else known
+        return table, *table.read(columns)
+
+    @staticmethod
+    def _columns(X: Any) -> list[Column]:
+        columns = columns_of(X)
+        if len(columns) == 0 or len(columns[0].values) == 0:
+            raise ValueError("Found 0 rows while a minimum of 1 is required: X is empty.")
+        return columns
+
+    def _read_kept(self, given: RowWeights, X: Any, read: Any) -> tuple[Table, Array, Array]:
+        """Return the rows of a fit that have a weight: others leave no trace."""
+        table: tuple[Table, Array, Array] = read
+        return table if given.kept is None else self._read(*given.rows(X), reset=True)
+
+    def _to_predict(self, X: Any) -> TableRows:
+        check_is_fitted(self)
+        _, numbers, codes = self._read(X, reset=False)
+        return self._reader.rows(numbers, codes)
+
+    def _in_blocks(self, rows: TableRows) -> list[tuple[NDArray[np.intp], TableRows, Array | None]]:
+        """Return some rows at a time, with their places; those with gaps filled in several ways."""
+        gaps = has_gaps(rows)
+        found: list[tuple[NDArray[np.intp], TableRows, Array | None]] = []
+        whole, gappy = np.flatnonzero(~gaps), np.flatnonzero(gaps)
+        for start in range(0, len(whole), _BLOCK):
+            some = whole[start : start + _BLOCK]
+            found.append((some, rows.at(some), None))
+        size = max(1, _BLOCK // 16)
+        for start in range(0, len(gappy), size):
+            some = gappy[start : start + size]
+            several: Filled = filled(rows.at(some), self._rows)
+            found.append((some, several.rows, several.weights))
+        return found
+
+    # ---- a fit -------------------------------------------------------------------------------
+
+    def _targets(self, rows: TableRows, weights: Array | None, stays: Array | None) -> Targets:
+        """Return rows and weights, of which targets are yet to come."""
+        n, random = len(rows.values), check_random_state(self.random_state)
+        return Targets(
+            rows,
+            np.zeros((n, 1)),
+            telling(weights, stays),
+            stays,
+            random.permutation(n),
+            int(random.randint(np.iinfo(np.int32).max)),
+            count_threads(self.n_jobs),
+        )
+
+    def _names(self) -> tuple[MemberName, ...] | None:
+        """Return the members that are asked for; None for those that suit."""
+        if isinstance(self.members, str):
+            return None
+        unknown = [name for name in self.members if name not in self._known_members]
+        if unknown or len(self.members) == 0 or len(set(self.members)) < len(self.members):
+            known = list(self._known_members)
+            raise ValueError(
+                f"members = {self.members!r}: give some of {known}, each once, or 'auto'."
+            )
+        return tuple(self.members)
+
+    def _weighted_members(self) -> list[tuple[float, Member]]:
+        """Return all members with their weights, which sum to one."""
+        raise NotImplementedError
+
+    @property
+    def feature_importances_(self) -> Array:
+        """Which part of the variance of the members' functions is of each feature."""
+        check_is_fitted(self)
+        sources, found = self._reader.sources, np.zeros(self.n_features_in_)
+        for weight, member in self._weighted_members():
+            np.add.at(found, sources, weight * member.importances(len(sources)))
+        total = float(found.sum())
+        return found / total if total > 0.0 else found
+
+    def partial_dependence(
+        self,
+        X: Any,
+        features: int | str | Sequence[int | str],
+        *,
+        grid_resolution: int = 20,
+        percentiles: tuple[float, float] = (0.05, 0.95),
+        max_rows: int | None = 200,
+    ) -> PartialDependence:
+        r"""Return what one or two features do on average over rows, and how sure that is.
+
+        For each value of the features, all rows get it, and predictions are averaged over them
+        (Friedman, "Greedy function approximation", The Annals of Statistics, 2001). Of each member
+        the average is Gaussian; mean and standard deviation are those of the blend of these.
+
+        Parameters
+        ----------
+        X : {array-like, data frame} of shape (n_samples, n_features)
+            Rows to average over, as a rule those of the fit.
+        features : int, str, or sequence of one or two of them
+            Which.
+        grid_resolution : int, default=20
+            Values of a feature, evenly spaced; where it has no more distinct ones, these, and all
+            categories of a feature that is none of numbers.
+        percentiles : pair of float, default=(0.05, 0.95)
+            Shares of the rows between which evenly spaced values are.
+        max_rows : int or None, default=200
+            At most so many rows are averaged over, drawn by `random_state`; None takes all.
+
+        Returns
+        -------
+        dependence : PartialDependence
+            Named tuple ``(features, grid, mean, std)``, without noise: of the target as it is
+            transformed, or of the indicators of classes.
+
+        Raises
+        ------
+        ValueError
+            If `X` has other columns than the fit, or values that the fit had not lacked are
+            missing; if features are not there, or are more than two.
+        """
+        check_is_fitted(self)
+        check_scalar(grid_resolution, "grid_resolution", Integral, min_val=2)
+        if max_rows is not None:
+            check_scalar(max_rows, "max_rows", Integral, min_val=1)
+        if np.shape(percentiles) != (2,) or not 0.0 <= percentiles[0] < percentiles[1] <= 1.0:
+            raise ValueError(f"percentiles = {percentiles}: give two ascending shares, 0 to 1.")
+        # A fit in another thread replaces the state whole.
+        fitted = copied(self)
+        fitted._read(X, reset=False)
+        columns = fitted._columns(X)
+        n_rows = len(columns[0].values)
+        names = getattr(fitted, "feature_names_in_", None)
+        indices = check_features(features, names, fitted.n_features_in_)
+        grid = [grid_of(columns[index], index, grid_resolution, percentiles) for index in indices]
+        if max_rows is not None and n_rows > max_rows:
+            random = check_random_state(self.random_state)
+            some = np.sort(random.choice(n_rows, max_rows, replace=False))
+            columns = chosen(columns, some)
+        parts = []
+        for values in grid_points(grid):
+            read = fitted._reader.table.read(with_values(columns, indices, values))
+            parts.append(fitted._reader.rows(*read))
+            if has_gaps(parts[-1]).any():
+                raise ValueError(
+                    "X lacks values that no training row lacked: leave these rows out."
+                )
+        mean, std = fitted._averaged(parts)
+        shape = tuple(len(values) for values in grid)
+        return PartialDependence(indices, tuple(grid), _on_grid(mean, shape), _on_grid(std, shape))
+
+    def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
+        """Return mean and standard deviation of the average prediction over groups of rows."""
+        raise NotImplementedError
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Say whether `fit` has been called."""
+        return hasattr(self, "_reader")
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        return tags
+
+
+def averages(
+    weights: ArrayLike, members: Sequence[Member], parts: list[TableRows]
+) -> tuple[Array, Array]:
+    """Return mean and standard deviation of the blend's average over groups of rows."""
+    found = [
+        averaged(member.posterior, [member.view(part) for part in parts]) for member in members
+    ]
+    w = np.asarray(weights)[:, None, None]
+    means, stds = np.stack([mean for mean, _ in found]), np.stack([std for _, std in found])
+    mean = np.sum(w * means, axis=0)
+    variance = np.sum(w * (stds**2 + (means - mean) ** 2), axis=0)
+    return mean, np.sqrt(variance)
+
+
+def _on_grid(values: Array, shape: tuple[int, ...]) -> Array:
+    """Return numbers on a grid, with an axis for outputs where there are several."""
+    return values.reshape(shape if values.shape[1] == 1 else (*shape, values.shape[1]))

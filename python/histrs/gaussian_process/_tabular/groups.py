@@ -1,0 +1,72 @@
+"""Members that are learned, some of which are several processes with a share each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._kernels.even import EvenMixture
+from histrs.gaussian_process._learning.even import likely_kernels
+from histrs.gaussian_process._tabular.members import (
+    Member,
+    MemberName,
+    Targets,
+    learn,
+    member_of_all_pairs,
+)
+
+# Rows up to which kernels are averaged that treat all columns alike, and up to which no others are.
+_MOST_EVEN = 500
+_ONLY_EVEN = 100
+_LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Processes of one name, with their shares, which sum to one."""
+
+    members: tuple[Member, ...]
+    shares: Array
+    n_learned: int
+    """How many weights of columns were learned."""
+
+    def left_out(self, targets: Targets) -> tuple[Array, Array]:
+        """Return means and variances of rows that are left out, of one target."""
+        found = [member.left_out(targets) for member in self.members]
+        means = np.column_stack([mean[:, 0] for mean, _ in found])
+        variances = np.column_stack([variance for _, variance in found])
+        mean = means @ self.shares
+        return mean, (variances + (means - mean[:, None]) ** 2) @ self.shares
+
+
+def names_for(n_rows: int) -> tuple[MemberName, ...]:
+    """Return the members that suit so many rows."""
+    if n_rows <= _ONLY_EVEN:
+        return ("even",)
+    return ("even", *_LEARNED) if n_rows <= _MOST_EVEN else _LEARNED
+
+
+def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[Group]:
+    """Return members of these names; None is those that suit the number of rows."""
+    n_learned = targets.rows.with_values.shape[1]
+    return [
+        _even(targets) if name == "even" else Group((learn(name, targets),), np.ones(1), n_learned)
+        for name in (names_for(len(targets.T)) if names is None else names)
+    ]
+
+
+def _even(targets: Targets) -> Group:
+    """Return an average over kernels in which all columns are alike, by their evidence."""
+    targets = targets.of_rows(targets.told)
+    few = targets.of_rows(np.sort(targets.order[:_MOST_EVEN]))
+    X = few.rows.with_values
+    start = EvenMixture.start(X, few.rows.values.shape[1])
+    likely = likely_kernels(start, X, few.T[:, 0], few.weights)
+    members = [
+        member_of_all_pairs("even", kernel, max(noise, 1e-12), max(noise, 1e-12), targets)
+        for kernel, noise, _ in likely
+    ]
+    return Group(tuple(members), np.array([p for *_, p in likely]), 0)

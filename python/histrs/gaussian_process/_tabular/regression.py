@@ -1,0 +1,260 @@
+"""One target: members, their weights, how wide predictions are, and of what shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from histrs._row_blocks import in_row_blocks
+from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._likelihoods.units import spreads
+from histrs.gaussian_process._row_weights import rows_of
+from histrs.gaussian_process._tabular.blend import simplex_weights
+from histrs.gaussian_process._tabular.groups import learn_groups
+from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
+from histrs.gaussian_process._tabular.rows import TableRows
+from histrs.gaussian_process._tabular.shape import Shape
+from histrs.gaussian_process._tabular.spread import Spread
+from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
+
+# Members of less weight are dropped.
+LEAST_WEIGHT = 0.02
+# Rows that transforms are compared on, and what a density must gain a row, in units of its log.
+_TRIED_ROWS = 600
+_GAIN = 0.02
+# Part of the training rows whose standard deviation is usual.
+_USUAL = 0.9
+# Part of a standard deviation over which a density is measured.
+_STEP = 0.1
+
+
+class Located(NamedTuple):
+    """Predictions of a transformed target: where, and how wide."""
+
+    mean: Array
+    std: Array
+
+
+@dataclass(frozen=True)
+class RegressionFit:
+    """A blend that was learned for one target."""
+
+    transform: Transform
+    centre: float
+    unit: float
+    """Of transformed targets."""
+    members: tuple[Member, ...]
+    weights: Array
+    spread: Spread
+    shape: Shape
+    left_out: Located
+    """Of the training rows, each by the fit without it."""
+    error: float
+    """Root mean square error of these, in the unit of transformed targets."""
+    errors: dict[MemberName, float]
+    """The same of each name alone."""
+    plain: RegressionFit | None = None
+    """A blend that was learned for the target itself, where this one is for another of it."""
+    plain_share: float = 0.0
+    """Its part in means: squared errors of the target are not those of what it becomes."""
+
+    @classmethod
+    def of(
+        cls,
+        targets: Targets,
+        y: Array,
+        names: Sequence[MemberName] | None,
+        transform: Transform | None,
+    ) -> Self:
+        """Learn from the rows of `targets`, and from `y`."""
+        if transform is None:
+            transform = _chosen(targets, y)
+        found = cls._learned(targets, y, names, transform)
+        if transform.name == "identity":
+            return found
+        plain = cls._learned(targets, y, names, IDENTITY)
+        told = targets.told
+        means = np.column_stack([fit.left_out_moments[0] for fit in (found, plain)])
+        shares = simplex_weights(y[told], means, rows_of(targets.weights, told))
+        return replace(found, plain=plain, plain_share=float(shares[1]))
+
+    @classmethod
+    def _learned(
+        cls, targets: Targets, y: Array, names: Sequence[MemberName] | None, transform: Transform
+    ) -> Self:
+        t = transform.apply(y)
+        centre = float(np.average(t, weights=targets.weights))
+        unit = float(spreads(t[:, None], targets.weights)[0])
+        targets = replace(targets, T=((t - centre) / unit)[:, None])
+        groups = learn_groups(names, targets)
+        told, found = targets.told, [group.left_out(targets) for group in groups]
+        means, variances = (np.column_stack(part) for part in zip(*found, strict=True))
+        handicaps = np.array([1.0 + group.n_learned / len(t) for group in groups])
+        of_told = targets.T[told, 0], means, rows_of(targets.weights, told)
+        weights = simplex_weights(*of_told, handicaps)
+        kept = np.flatnonzero(weights >= LEAST_WEIGHT)
+        weights = weights[kept] / weights[kept].sum()
+        blended = _blended(means[:, kept], variances[:, kept], weights)
+        targets = targets.of_rows(targets.told)
+        spread, std = Spread.of(targets, *blended)
+        left_out = Located(blended.mean, std)
+        errors = unit * _rms(targets.T - means[:, kept], targets.weights)
+        residuals = (targets.T[:, 0] - left_out.mean) / left_out.std
+        return cls(
+            transform,
+            centre,
+            unit,
+            tuple(member for k in kept for member in groups[k].members),
+            np.concatenate([w * groups[k].shares for w, k in zip(weights, kept, strict=True)]),
+            spread,
+            Shape(residuals, targets.weights),
+            left_out,
+            unit * _rms(targets.T[:, 0] - left_out.mean, targets.weights),
+            {groups[k].members[0].name: error for k, error in zip(kept, errors, strict=True)},
+        )
+
+    @property
+    def named_weights(self) -> dict[MemberName, float]:
+        """The weight of each member."""
+        found: dict[MemberName, float] = {}
+        for member, weight in zip(self.members, self.weights.tolist(), strict=True):
+            found[member.name] = found.get(member.name, 0.0) + weight
+        return found
+
+    def located(self, rows: TableRows) -> Located:
+        """Return predictions of rows."""
+        found = [member.predict(rows) for member in self.members]
+        means = np.column_stack([mean[:, 0] for mean, _ in found])
+        variances = np.column_stack([variance for _, variance in found])
+        mean, std = _blended(means, variances, self.weights)
+        return Located(mean, self.spread.std(rows, mean, std))
+
+    # ---- in the unit of the target -------------------------------------------------------------
+
+    def target(self, t: Array) -> Array:
+        """Return targets of standardised transformed ones."""
+        return self.transform.inverse(self.centre + self.unit * t)
+
+    def mean(self, rows: TableRows) -> Array:
+        """Return means of the target."""
+        if self.plain is None:
+            means = [member.mean(rows)[:, 0] for member in self.members]
+            return self.target(np.column_stack(means) @ self.weights)
+        return self.moments(rows, self.located(rows))[0]
+
+    def moments(self, rows: TableRows, located: Located) -> tuple[Array, Array]:
+        """Return means and standard deviations of the target."""
+        mean, std = self._own_moments(located)
+        return self._with_plain(mean, lambda plain: plain.mean(rows)), std
+
+    @property
+    def left_out_moments(self) -> tuple[Array, Array]:
+        """Means and standard deviations of training rows, each by the fit without it."""
+        mean, std = self._own_moments(self.left_out)
+        return self._with_plain(mean, lambda plain: plain.left_out_moments[0]), std
+
+    def _with_plain(self, mean: Array, ask: Callable[[RegressionFit], Array]) -> Array:
+        """Return means, part of which is what the fit of the target itself says."""
+        if self.plain is None or self.plain_share == 0.0:
+            return mean
+        return np.asarray((1.0 - self.plain_share) * mean + self.plain_share * ask(self.plain))
+
+    def _own_moments(self, located: Located) -> tuple[Array, Array]:
+        if self.transform.name == "identity":
+            return self.target(located.mean), self.unit * self.shape.std * located.std
+
+        # The mean of what is wider than nearly all that was seen is its tail's, which none knows.
+        most = float(np.quantile(self.left_out.std, _USUAL))
+
+        def of_rows(at: Array) -> Array:
+            usual = np.minimum(at[:, 1:], most)
+            values = self.target(at[:, :1] + usual * self.shape.values)
+            return np.column_stack([values.mean(axis=1), values.std(axis=1)])
+
+        both = in_row_blocks(np.column_stack(located), of_rows)
+        return both[:, 0], both[:, 1]
+
+    def quantiles(self, located: Located, probabilities: Array) -> Array:
+        """Return quantiles of the target, a column for each probability."""
+        u = self.shape.quantiles(probabilities)
+        return self.target(located.mean[:, None] + located.std[:, None] * u)
+
+    def mixed(self, rows: TableRows, weights: Array, probabilities: Array) -> Array:
+        """Return mean, standard deviation and quantiles of mixtures of several predictions a row.
+
+        `weights` are of shape (n_rows, n_predictions), those of a row one after the other.
+        """
+        located, u = self.located(rows), self.shape.values
+        at = located.mean[:, None] + located.std[:, None] * u
+        values = self.target(at).reshape(len(weights), -1)
+        of_values = np.repeat(weights / len(u), len(u), axis=1)
+        mean = np.sum(of_values * values, axis=1)
+        std = np.sqrt(np.sum(of_values * (values - mean[:, None]) ** 2, axis=1))
+        mean = self._with_plain(
+            mean, lambda plain: np.sum(weights * plain.mean(rows).reshape(weights.shape), axis=1)
+        )
+        quantiles = _weighted_quantiles(values, of_values, probabilities)
+        return np.column_stack([mean, std, quantiles])
+
+    def log_density(self, located: Located, weights: Array, y: Array) -> Array:
+        """Return the log density of targets, one a row of `weights`."""
+        t = (self.transform.apply(y) - self.centre) / self.unit
+        mean, std = (part.reshape(weights.shape) for part in located)
+        density = _density(self.shape, (t[:, None] - mean) / std) / std
+        mixed = np.log(np.sum(weights * density, axis=1))
+        return np.asarray(mixed - np.log(self.unit) + self.transform.log_slope(y))
+
+
+def _density(shape: Shape, u: Array) -> Array:
+    step = _STEP * max(shape.std, 1e-300)
+    found = (shape.cumulative(u + step) - shape.cumulative(u - step)) / (2.0 * step)
+    return np.asarray(np.maximum(found, np.finfo(np.float64).tiny))
+
+
+def _weighted_quantiles(values: Array, weights: Array, probabilities: Array) -> Array:
+    """Return quantiles of each row of values."""
+    order = np.argsort(values, axis=1, kind="stable")
+    values = np.take_along_axis(values, order, axis=1)
+    passed = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    found = np.empty((len(values), len(probabilities)))
+    for row, (of_row, up_to) in enumerate(zip(values, passed, strict=True)):
+        found[row] = np.interp(probabilities * up_to[-1], up_to, of_row)
+    return found
+
+
+def _rms(errors: Array, row_weights: Array | None) -> Any:
+    return np.sqrt(np.average(errors**2, axis=0, weights=row_weights))
+
+
+def _blended(means: Array, variances: Array, weights: Array) -> Located:
+    """Return mean and standard deviation of a mixture."""
+    mean = means @ weights
+    variance = (variances + (means - mean[:, None]) ** 2) @ weights
+    return Located(mean, np.sqrt(variance))
+
+
+def _chosen(targets: Targets, y: Array) -> Transform:
+    """Return the transform with which rows that are left out are predicted best.
+
+    It is judged by the density of the target, as a few rows and one member tell it.
+    """
+    tried = candidates(y)
+    if len(tried) == 1:
+        return IDENTITY
+    some = np.sort(targets.order[:_TRIED_ROWS])
+    few = targets.of_rows(some)
+    scores = [_score(few, y[some], transform) for transform in tried]
+    best = int(np.argmax(scores))
+    return tried[best] if scores[best] > scores[0] + _GAIN else IDENTITY
+
+
+def _score(targets: Targets, y: Array, transform: Transform) -> float:
+    """Return the mean log density of rows that are left out."""
+    fit = RegressionFit._learned(targets, y, ("ranks",), transform)
+    mean, std = fit.left_out
+    t = (transform.apply(y) - fit.centre) / fit.unit
+    log_density = -0.5 * ((t - mean) / std) ** 2 - np.log(std * fit.unit)
+    return float(np.mean(log_density + transform.log_slope(y)))

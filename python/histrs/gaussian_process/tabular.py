@@ -1,0 +1,597 @@
+"""Gaussian processes on tables: blends of a few simple ones, with intervals."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassifierMixin, RegressorMixin, _fit_context
+from sklearn.utils import Tags
+from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
+
+from histrs._docs import documented
+from histrs._labels import checked_labels, classes_of
+from histrs._repeats import DistinctRows, distinct_rows
+from histrs._row_weights import ClassWeight, check_weights, times_class_weights
+from histrs._solvers.block_cg import Array
+from histrs._validation import validate_targets
+from histrs.gaussian_process._docs import (
+    CLASSIFICATION_FIT,
+    CLASSIFICATION_GP,
+    GAUSSIAN_PROCESS,
+    REGRESSION_FIT,
+)
+from histrs.gaussian_process._likelihoods.patterns import score_of_table
+from histrs.gaussian_process._likelihoods.target_patterns import (
+    filled,
+    missing_targets,
+    patterns_of,
+    refuse_empty,
+    with_targets,
+)
+from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_single
+from histrs.gaussian_process._row_weights import rows_of
+from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._tabular.base import BaseTabularGP, Members, averages
+from histrs.gaussian_process._tabular.classification import CLASS_MEMBERS, ClassFit
+from histrs.gaussian_process._tabular.members import Member
+from histrs.gaussian_process._tabular.regression import RegressionFit
+from histrs.gaussian_process._tabular.rows import Reader, TableRows
+from histrs.gaussian_process._tabular.transforms import TransformName, named
+
+TABULAR_GP = {
+    "members": """
+members : "auto" or list of {"levels", "radial", "ranks"}, default="auto"
+    The processes that are blended; "auto" is all three. Of numbers, there is "even" too: "auto"
+    takes it alone up to 100 rows, and beside the others up to 500.
+""",
+    "X": """
+X : {array-like, data frame} of shape (n_samples, n_features)
+    Rows. NaN is a missing value; columns of a data frame that are no numbers are categories, and
+    dates are numbers.
+""",
+}
+
+
+@documented(GAUSSIAN_PROCESS, REGRESSION_FIT, TABULAR_GP)
+class TabularGPRegressor(RegressorMixin, BaseTabularGP):
+    r"""Gaussian process regressor for tables: numbers, categories, dates and missing values.
+
+    A few processes are learned, each exact, and blended:
+
+    ========= ====================================================================================
+    member    covariance
+    ========= ====================================================================================
+    "levels"  a sum of functions of single columns, and of ten pairs of them, on levels of columns
+    "radial"  Laplace, Matérn-3/2 and Brownian kernels of one Euclidean distance
+    "ranks"   Laplace kernels of one L1 distance between ranks
+    "even"    lines, a Laplace kernel and curves, with all columns alike
+    ========= ====================================================================================
+
+    Every column has a weight in the first three, of largest evidence; two categories are equal or
+    not. The last is an average over 112 kernels and their noise, by the evidence of each, for few
+    rows, of which a maximum is too sure. Weights
+    of members are those with the least squared error of rows that are left out, in closed form.
+
+    Predictions have a distribution: a second process tells from squared residuals of rows that are
+    left out how wide it is where, and the residuals themselves tell its shape.
+
+    Parameters
+    ----------
+    target_transform : {"auto", "identity", "log", "yeo-johnson"}, default="auto"
+        What is learned in place of the target. "auto" takes the one with the largest density of
+        rows that are left out, if the squared error is no larger.
+    {members}
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows that members are learned from, where these are many.
+    {n_jobs}
+    {verbose}
+
+    Attributes
+    ----------
+    weights_ : dict or list of dict
+        The weight of each member; a list for several targets.
+    target_transform_ : str or list of str
+        The transform that was taken.
+    feature_importances_ : ndarray of shape (n_features,)
+        Which part of the variance of the members' functions is of each feature.
+    {n_features_in_}
+    {feature_names_in_}
+
+    See Also
+    --------
+    TabularGPClassifier : The same for class labels.
+    IntersectionGPRegressor : Functions of single columns, in time linear in the rows.
+
+    Notes
+    -----
+    A value that no training row lacks may be missing in a row to predict. It is then taken from
+    training rows that are near in the others, several at a time, and the spread of these is part of
+    the answer.
+
+    More than 10,000 rows are learned from by "levels" alone; the other members take 10,000 of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import TabularGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-2.0, 2.0, size=(200, 3))
+    >>> y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=200)
+    >>> model = TabularGPRegressor(random_state=0).fit(X, y)
+    >>> bool(model.score(X, y) > 0.97)
+    True
+    >>> low, high = model.predict_interval(X, coverage=0.9).T
+    >>> bool(0.8 < np.mean((low < y) & (y < high)) < 1.0)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseTabularGP._parameter_constraints,
+        "target_transform": [StrOptions({"auto", "identity", "log", "yeo-johnson"})],
+    }
+    _fits: list[RegressionFit]
+    _single_target: bool
+
+    def __init__(
+        self,
+        *,
+        target_transform: Literal["auto"] | TransformName = "auto",
+        members: Members = "auto",
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(members=members, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.target_transform = target_transform
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @documented(REGRESSION_FIT, TABULAR_GP)
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn members, their weights and the spread; when it raises, nothing changes.
+
+        Parameters
+        ----------
+        {X}
+        {y}
+        {sample_weight}
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an entry or a target is infinite, a target is missing in every row, the lengths
+            differ, or a weight is negative or not finite, or all are 0.
+        """
+        with replaced_whole(self) as draft:
+            draft._targets_are_single = is_single(y)
+            draft._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        read = self._read(X, reset=True)
+        missing = missing_targets(y)
+        checks = {"multi_output": True, "y_numeric": True}
+        y = validate_targets(self, filled(y, missing), **checks)
+        check_consistent_length(read[1], y)
+        given = with_targets(check_weights(sample_weight, y), missing)
+        table, numbers, codes = self._read_kept(given, X, read)
+        Y = np.array(given.rows(y)[0], dtype=np.float64)
+        if missing is not None:
+            Y[given.rows(missing)[0]] = np.nan
+        self._single_target = Y.ndim == 1
+        Y = Y.reshape(len(Y), -1)
+        refuse_empty(patterns_of(Y))
+        distinct = distinct_rows(np.hstack([numbers, codes]), Y, given.weights)
+        numbers, codes, Y = distinct.rows(numbers, codes, Y)
+        reader = Reader(table, numbers)
+        self._rows = reader.rows(numbers, codes)
+        self._fits = [self._fit_target(column, distinct) for column in Y.T]
+        self._reader = reader
+        names = [f.named_weights for f in self._fits]
+        transforms = [fit.transform.name for fit in self._fits]
+        self.weights_ = names[0] if self._single_target else names
+        self.target_transform_ = transforms[0] if self._single_target else transforms
+
+    def _fit_target(self, y: Array, distinct: DistinctRows) -> RegressionFit:
+        seen = np.flatnonzero(~np.isnan(y))
+        weights, stays = rows_of(distinct.weights, seen), rows_of(distinct.stays, seen)
+        targets = self._targets(self._rows.at(seen), weights, stays)
+        transform = named(self.target_transform, y[seen])
+        return RegressionFit.of(targets, y[seen], self._names(), transform)
+
+    # ---- answers -----------------------------------------------------------------------------
+
+    @overload
+    def predict(
+        self, X: Any, return_std: Literal[False] = False, return_quantiles: None = None
+    ) -> NDArray[Any]: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(
+        self, X: Any, *, return_quantiles: ArrayLike
+    ) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @in_precision_of_rows
+    def predict(
+        self, X: Any, return_std: bool = False, return_quantiles: ArrayLike | None = None
+    ) -> Answer:
+        """Predict targets, and on request how uncertain they are.
+
+        Parameters
+        ----------
+        {X}
+        return_std : bool, default=False
+            Whether to return the standard deviation of the target too, noise included.
+        return_quantiles : array-like of shape (n_quantiles,), default=None
+            Probabilities, between 0 and 1, whose quantiles to return too.
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
+            Means of the target.
+        std : ndarray of the same shape
+            Only with `return_std`.
+        quantiles : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_targets)
+            Only with `return_quantiles`.
+
+        Raises
+        ------
+        ValueError
+            If both are asked for, or a probability is not between 0 and 1.
+        """
+        if return_std and return_quantiles is not None:
+            raise ValueError("Ask for one of return_std and return_quantiles at a time.")
+        rows = self._to_predict(X)
+        if return_quantiles is None and not return_std:
+            return self._shaped(self._answered(rows, np.empty(0), only_mean=True)[:, 0])
+        probabilities = _checked_probabilities(return_quantiles)
+        found = self._answered(rows, probabilities)
+        mean = self._shaped(found[:, 0])
+        if return_std:
+            return mean, self._shaped(found[:, 1])
+        quantiles = found[:, 2:]
+        return mean, quantiles[:, :, 0] if self._single_target else quantiles
+
+    def predict_interval(self, X: Any, coverage: float = 0.95) -> NDArray[Any]:
+        """Return the central interval that a target is in with a probability.
+
+        Parameters
+        ----------
+        {X}
+        coverage : float, default=0.95
+            The probability, between 0 and 1.
+
+        Returns
+        -------
+        interval : ndarray of shape (n_samples, 2) or (n_samples, 2, n_targets)
+            Lower and upper ends.
+
+        Raises
+        ------
+        ValueError
+            If `coverage` is not between 0 and 1.
+        """
+        if not 0.0 < coverage < 1.0:
+            raise ValueError(f"coverage = {coverage!r}: give a number between 0 and 1.")
+        outside = 0.5 * (1.0 - coverage)
+        return self.predict(X, return_quantiles=[outside, 1.0 - outside])[1]
+
+    def _answered(self, rows: TableRows, probabilities: Array, only_mean: bool = False) -> Array:
+        """Return mean, standard deviation and quantiles, of shape (n, 2 + n_quantiles, n_fits)."""
+        answer = np.empty((len(rows.values), 2 + len(probabilities), len(self._fits)))
+        for places, some, weights in self._in_blocks(rows):
+            for k, fit in enumerate(self._fits):
+                if weights is not None:
+                    found = fit.mixed(some, weights, probabilities)
+                elif only_mean:
+                    mean = fit.mean(some)
+                    found = np.column_stack([mean, mean])
+                else:
+                    located = fit.located(some)
+                    quantiles = fit.quantiles(located, probabilities)
+                    found = np.column_stack([*fit.moments(some, located), quantiles])
+                answer[places, :, k] = found
+        return answer
+
+    def predict_leave_one_out(self) -> tuple[Array, Array]:
+        """Predict every training row by the fit without it, in closed form.
+
+        Returns
+        -------
+        mean : ndarray of the shape of the targets
+            Means, a number for each of the rows that differ in a column or a target, in the order
+            in which they were given. Weights of columns and members stay those of all rows.
+        std : ndarray of the same shape
+            Standard deviations, noise included.
+
+        Raises
+        ------
+        ValueError
+            If targets miss different rows.
+        """
+        check_is_fitted(self)
+        found = [fit.left_out_moments for fit in self._fits]
+        if any(len(mean) < len(self._rows.values) for mean, _ in found):
+            raise ValueError(
+                "Some rows are not left out: targets miss them, or there are more than 10,000."
+            )
+        mean, std = (np.column_stack(part) for part in zip(*found, strict=True))
+        return self._shaped(mean), self._shaped(std)
+
+    def score_density(self, X: Any, y: ArrayLike) -> float:
+        """Return the mean log density of targets.
+
+        Parameters
+        ----------
+        {X}
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Their targets.
+
+        Returns
+        -------
+        score : float
+            In nats a row and target; larger is better.
+        """
+        rows = self._to_predict(X)
+        Y = np.asarray(y, dtype=np.float64).reshape(len(rows.values), len(self._fits))
+        densities = np.empty_like(Y)
+        for places, some, weights in self._in_blocks(rows):
+            for k, fit in enumerate(self._fits):
+                of = np.ones((len(places), 1)) if weights is None else weights
+                densities[places, k] = fit.log_density(fit.located(some), of, Y[places, k])
+        return float(densities.mean())
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the coefficient of determination, mean over the targets; NaN do not count."""
+        if missing_targets(y) is None:
+            return float(super().score(X, y, sample_weight))
+        return score_of_table(self.predict(X), y, sample_weight)
+
+    def summary(self) -> str:
+        """Return a line for each member: its weight, and its error of rows that are left out."""
+        check_is_fitted(self)
+        lines = []
+        for k, fit in enumerate(self._fits):
+            of = "" if self._single_target else f"target {k}, "
+            lines.append(f"{of}{fit.transform.name}: error of left-out rows {fit.error:.4g}")
+            for name, weight in fit.named_weights.items():
+                lines.append(f"  {name:8} weight {weight:.2f}, error {fit.errors[name]:.4g}")
+        return "\n".join(lines)
+
+    def _weighted_members(self) -> list[tuple[float, Member]]:
+        n = len(self._fits)
+        return [
+            (float(weight) / n, member)
+            for fit in self._fits
+            for weight, member in zip(fit.weights, fit.members, strict=True)
+        ]
+
+    def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
+        found = [averages(fit.weights, fit.members, parts) for fit in self._fits]
+        pairs = zip(found, self._fits, strict=True)
+        units = [(f.centre + f.unit * mean, f.unit * std) for (mean, std), f in pairs]
+        means, stds = zip(*units, strict=True)
+        return np.hstack(means), np.hstack(stds)
+
+    def _shaped(self, values: Array) -> Array:
+        return values[:, 0] if self._single_target else values
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+@documented(CLASSIFICATION_GP, GAUSSIAN_PROCESS, TABULAR_GP)
+class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
+    r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
+
+    The members are those of `TabularGPRegressor`, learned from indicators of the classes. What they
+    say of training rows that are left out are columns of a multinomial logistic regression with a
+    ridge, which gives probabilities.
+
+    Parameters
+    ----------
+    {members}
+    {class_weight}
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows that members are learned from, where these are many.
+    {n_jobs}
+    {verbose}
+
+    Attributes
+    ----------
+    {classes_}
+    feature_importances_ : ndarray of shape (n_features,)
+        Which part of the variance of the members' functions is of each feature.
+    {n_features_in_}
+    {feature_names_in_}
+
+    See Also
+    --------
+    TabularGPRegressor : The same for numbers.
+    IntersectionGPClassifier : Functions of single columns, in time linear in the rows.
+
+    Notes
+    -----
+    A value that no training row lacks may be missing in a row to predict. It is then taken from
+    training rows that are near in the others, several at a time, and probabilities are averaged.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import TabularGPClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(300, 2))
+    >>> model = TabularGPClassifier(random_state=0).fit(X, X[:, 0] * X[:, 1] > 0)
+    >>> bool(model.score(X, X[:, 0] * X[:, 1] > 0) > 0.95)
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **BaseTabularGP._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+    _known_members = CLASS_MEMBERS
+    _of_classes: ClassFit
+
+    def __init__(
+        self,
+        *,
+        members: Members = "auto",
+        class_weight: ClassWeight = None,
+        random_state: int | np.random.RandomState | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(members=members, random_state=random_state, n_jobs=n_jobs, verbose=verbose)
+        self.class_weight = class_weight
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @documented(CLASSIFICATION_FIT, TABULAR_GP)
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Learn members, and how they tell classes; when it raises, nothing changes.
+
+        Parameters
+        ----------
+        {X}
+        y : array-like of shape (n_samples,)
+            Class labels.
+        {sample_weight}
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an entry is infinite, the lengths differ, a weight is negative or not finite, or
+            fewer than two classes have one.
+        """
+        with replaced_whole(self) as draft:
+            draft._fit(X, y, sample_weight)
+        return self
+
+    def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        read = self._read(X, reset=True)
+        labels = checked_labels(validate_targets(self, y))
+        check_consistent_length(read[1], labels)
+        given = check_weights(sample_weight, labels)
+        given = times_class_weights(given, self.class_weight, *given.rows(labels))
+        table, numbers, codes = self._read_kept(given, X, read)
+        (labels,) = given.rows(labels)
+        self.classes_ = classes_of(labels)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y has one class, {self.classes_[0]!r}: give rows of two classes at least."
+            )
+        of_classes = np.searchsorted(self.classes_, labels)
+        merged = np.hstack([numbers, codes])
+        distinct = distinct_rows(merged, of_classes, given.weights, given.copies)
+        numbers, codes, of_classes = distinct.rows(numbers, codes, of_classes)
+        reader = Reader(table, numbers)
+        self._rows = reader.rows(numbers, codes)
+        targets = self._targets(self._rows, distinct.weights, distinct.stays)
+        self._of_classes = ClassFit.of(targets, of_classes, len(self.classes_), self._names())
+        self._reader = reader
+
+    # ---- answers -----------------------------------------------------------------------------
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict the most probable classes.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Predicted classes.
+        """
+        probabilities = self._probabilities(self._to_predict(X))
+        labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        return labels
+
+    @in_precision_of_rows
+    def predict_proba(self, X: Any) -> Array:
+        """Return calibrated class probabilities.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Rows sum to 1; columns are in the order of `classes_`.
+        """
+        return self._probabilities(self._to_predict(X))
+
+    @in_precision_of_rows
+    def decision_function(self, X: Any) -> Array:
+        """Return the logits of the probabilities.
+
+        Parameters
+        ----------
+        {X}
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes, positive for ``classes_[1]``; of more, logarithms of probabilities.
+        """
+        P = np.maximum(self._probabilities(self._to_predict(X)), np.finfo(np.float64).tiny)
+        logs = np.log(P)
+        return np.asarray(logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs)
+
+    def _probabilities(self, rows: TableRows) -> Array:
+        fit = self._of_classes
+        answer = np.empty((len(rows.values), len(self.classes_)))
+        for places, some, weights in self._in_blocks(rows):
+            found = fit.pool.probabilities(fit.scores(some))
+            if weights is not None:
+                several = found.reshape(*weights.shape, -1)
+                found = np.einsum("ij,ijk->ik", weights, several)
+            answer[places] = found
+        return answer
+
+    def summary(self) -> str:
+        """Return the log loss of rows that are left out, and a line for each member.
+
+        The error of a member is the root mean square of its scores less the indicators of classes.
+        """
+        check_is_fitted(self)
+        fit = self._of_classes
+        lines = [f"log loss of left-out rows {fit.loss:.4g}"]
+        for member, error in zip(fit.members, fit.errors, strict=True):
+            lines.append(f"  {member.name:8} error {error:.4g}")
+        return "\n".join(lines)
+
+    def _weighted_members(self) -> list[tuple[float, Member]]:
+        members = self._of_classes.members
+        return [(1.0 / len(members), member) for member in members]
+
+    def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
+        fit = self._of_classes
+        weights = np.full(len(fit.members), 1.0 / len(fit.members))
+        mean, std = averages(weights, fit.members, parts)
+        return fit.centre + fit.unit * mean, np.abs(fit.unit * std)
+
+
+def _checked_probabilities(given: ArrayLike | None) -> Array:
+    """Return probabilities of quantiles, checked; none for None."""
+    probabilities = np.atleast_1d(np.asarray([] if given is None else given, dtype=np.float64))
+    if probabilities.ndim != 1 or not np.all((probabilities > 0) & (probabilities < 1)):
+        raise ValueError(f"return_quantiles = {given!r}: give probabilities between 0 and 1.")
+    return probabilities
