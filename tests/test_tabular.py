@@ -448,6 +448,27 @@ def test_awkward_columns():
     assert_allclose(constant.predict(X), 3.0)
 
 
+@pytest.mark.parametrize("value", [0.0, 3.0, -5e8, 2e-9, 1e150])
+def test_a_target_of_one_value_is_sure(value):
+    X, _ = curved(0, 120)
+    mean, std = TabularGPRegressor().fit(X, np.full(120, value)).predict(X, return_std=True)
+    np.testing.assert_array_equal(mean, value)
+    assert np.all(std <= max(1e-13 * abs(value), 1e-300))
+
+
+@pytest.mark.parametrize("make", [TabularGPRegressor, TabularGPClassifier])
+def test_answers_are_in_the_precision_of_rows(make):
+    X, y = curved(0, 120)
+    y = y if make is TabularGPRegressor else (y > 0.0).astype(int)
+    single = X.astype(np.float32)
+    model = make(random_state=0).fit(single, y.astype(np.float32))
+    ask = "predict" if make is TabularGPRegressor else "predict_proba"
+    found, double = getattr(model, ask)(single), getattr(model, ask)(single.astype(float))
+    assert found.dtype == np.float32
+    assert double.dtype == np.float64
+    assert_allclose(found, double, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.parametrize("members", [[], ["slices"], ["ranks", "ranks"]])
 def test_members_that_are_none(members):
     with pytest.raises(

@@ -172,7 +172,7 @@ def test_constant_targets(rng, value):
     assert model.y_std_ == max(1e-14 * value, np.finfo(np.float64).tiny)
 
 
-WITH_STD = [case for case in CASES if hasattr(case.make(), "predict_leave_one_out")]
+WITH_STD = [case for case in CASES if hasattr(case.make(), "sample_y")]
 
 
 @pytest.mark.parametrize("case", WITH_STD, ids=lambda case: type(case.make()).__name__)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._docs import documented
 from histrs._labels import checked_labels, classes_of
+from histrs._progress import StepProgress
 from histrs._repeats import DistinctRows, distinct_rows
 from histrs._row_weights import ClassWeight, check_weights, times_class_weights
 from histrs._solvers.block_cg import Array
@@ -133,6 +134,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         "target_transform": [StrOptions({"auto", "identity", "log", "yeo-johnson"})],
     }
     _fits: list[RegressionFit]
+    _fitted = "_fits"
     _single_target: bool
 
     def __init__(
@@ -192,17 +194,20 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         numbers, codes, Y = distinct.rows(numbers, codes, Y)
         reader = Reader(table, numbers)
         self._rows = reader.rows(numbers, codes)
-        self._fits = [self._fit_target(column, distinct) for column in Y.T]
+        with StepProgress(type(self).__name__, self.verbose) as progress:
+            self._fits = [self._fit_target(column, distinct, progress) for column in Y.T]
         self._reader = reader
         names = [f.named_weights for f in self._fits]
         transforms = [fit.transform.name for fit in self._fits]
         self.weights_ = names[0] if self._single_target else names
         self.target_transform_ = transforms[0] if self._single_target else transforms
 
-    def _fit_target(self, y: Array, distinct: DistinctRows) -> RegressionFit:
+    def _fit_target(
+        self, y: Array, distinct: DistinctRows, progress: StepProgress
+    ) -> RegressionFit:
         seen = np.flatnonzero(~np.isnan(y))
         weights, stays = rows_of(distinct.weights, seen), rows_of(distinct.stays, seen)
-        targets = self._targets(self._rows.at(seen), weights, stays)
+        targets = self._targets(self._rows.at(seen), weights, stays, progress)
         transform = named(self.target_transform, y[seen])
         return RegressionFit.of(targets, y[seen], self._names(), transform)
 
@@ -248,11 +253,10 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         """
         if return_std and return_quantiles is not None:
             raise ValueError("Ask for one of return_std and return_quantiles at a time.")
-        rows = self._to_predict(X)
         if return_quantiles is None and not return_std:
-            return self._shaped(self._answered(rows, np.empty(0), only_mean=True)[:, 0])
+            return self._shaped(self._answered(X, np.empty(0), only_mean=True)[:, 0])
         probabilities = _checked_probabilities(return_quantiles)
-        found = self._answered(rows, probabilities)
+        found = self._answered(X, probabilities)
         mean = self._shaped(found[:, 0])
         if return_std:
             return mean, self._shaped(found[:, 1])
@@ -283,22 +287,14 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         outside = 0.5 * (1.0 - coverage)
         return self.predict(X, return_quantiles=[outside, 1.0 - outside])[1]
 
-    def _answered(self, rows: TableRows, probabilities: Array, only_mean: bool = False) -> Array:
+    def _answered(self, X: Any, probabilities: Array, only_mean: bool = False) -> Array:
         """Return mean, standard deviation and quantiles, of shape (n, 2 + n_quantiles, n_fits)."""
-        answer = np.empty((len(rows.values), 2 + len(probabilities), len(self._fits)))
-        for places, some, weights in self._in_blocks(rows):
-            for k, fit in enumerate(self._fits):
-                if weights is not None:
-                    found = fit.mixed(some, weights, probabilities)
-                elif only_mean:
-                    mean = fit.mean(some)
-                    found = np.column_stack([mean, mean])
-                else:
-                    located = fit.located(some)
-                    quantiles = fit.quantiles(located, probabilities)
-                    found = np.column_stack([*fit.moments(some, located), quantiles])
-                answer[places, :, k] = found
-        return answer
+
+        def ask(fits: list[RegressionFit], rows: TableRows, weights: Array | None) -> Array:
+            found = [fit.answer(rows, weights, probabilities, only_mean) for fit in fits]
+            return np.stack(found, axis=2)
+
+        return self._answers(X, ask)
 
     def predict_leave_one_out(self) -> tuple[Array, Array]:
         """Predict every training row by the fit without it, in closed form.
@@ -339,14 +335,15 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         score : float
             In nats a row and target; larger is better.
         """
-        rows = self._to_predict(X)
-        Y = np.asarray(y, dtype=np.float64).reshape(len(rows.values), len(self._fits))
-        densities = np.empty_like(Y)
-        for places, some, weights in self._in_blocks(rows):
-            for k, fit in enumerate(self._fits):
-                of = np.ones((len(places), 1)) if weights is None else weights
-                densities[places, k] = fit.log_density(fit.located(some), of, Y[places, k])
-        return float(densities.mean())
+        Y = np.asarray(y, dtype=np.float64).reshape(len(np.asarray(y)), -1)
+        check_is_fitted(self)
+        check_consistent_length(X, Y)
+        found = [
+            fit.log_density(rows, weights, Y[places, k])
+            for places, rows, weights in self._to_predict(X)
+            for k, fit in enumerate(self._fits)
+        ]
+        return float(np.concatenate(found).mean())
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the coefficient of determination, mean over the targets; NaN do not count."""
@@ -442,6 +439,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     }
     _known_members = CLASS_MEMBERS
     _of_classes: ClassFit
+    _fitted = "_of_classes"
 
     def __init__(
         self,
@@ -501,8 +499,10 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         numbers, codes, of_classes = distinct.rows(numbers, codes, of_classes)
         reader = Reader(table, numbers)
         self._rows = reader.rows(numbers, codes)
-        targets = self._targets(self._rows, distinct.weights, distinct.stays)
-        self._of_classes = ClassFit.of(targets, of_classes, len(self.classes_), self._names())
+        with StepProgress(type(self).__name__, self.verbose) as progress:
+            of_rows = self._rows, distinct.weights, distinct.stays, progress
+            given = self._targets(*of_rows), of_classes, len(self.classes_), self._names()
+            self._of_classes = ClassFit.of(*given)
         self._reader = reader
 
     # ---- answers -----------------------------------------------------------------------------
@@ -519,8 +519,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         labels : ndarray of shape (n_samples,)
             Predicted classes.
         """
-        probabilities = self._probabilities(self._to_predict(X))
-        labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
+        labels: NDArray[Any] = self.classes_[self._probabilities(X).argmax(axis=1)]
         return labels
 
     @in_precision_of_rows
@@ -536,7 +535,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         probabilities : ndarray of shape (n_samples, n_classes)
             Rows sum to 1; columns are in the order of `classes_`.
         """
-        return self._probabilities(self._to_predict(X))
+        return self._probabilities(X)
 
     @in_precision_of_rows
     def decision_function(self, X: Any) -> Array:
@@ -551,20 +550,19 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             For two classes, positive for ``classes_[1]``; of more, logarithms of probabilities.
         """
-        P = np.maximum(self._probabilities(self._to_predict(X)), np.finfo(np.float64).tiny)
+        P = np.maximum(self._probabilities(X), np.finfo(np.float64).tiny)
         logs = np.log(P)
         return np.asarray(logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs)
 
-    def _probabilities(self, rows: TableRows) -> Array:
-        fit = self._of_classes
-        answer = np.empty((len(rows.values), len(self.classes_)))
-        for places, some, weights in self._in_blocks(rows):
-            found = fit.pool.probabilities(fit.scores(some))
-            if weights is not None:
-                several = found.reshape(*weights.shape, -1)
-                found = np.einsum("ij,ijk->ik", weights, several)
-            answer[places] = found
-        return answer
+    def _probabilities(self, X: Any) -> Array:
+        def ask(fit: ClassFit, rows: TableRows, weights: Array | None) -> Array:
+            found = fit.pool.probabilities(fit.scores(rows))
+            if weights is None:
+                return found
+            several = found.reshape(*weights.shape, -1)
+            return np.asarray(np.einsum("ij,ijk->ik", weights, several))
+
+        return self._answers(X, ask)
 
     def summary(self) -> str:
         """Return the log loss of rows that are left out, and a line for each member.

@@ -290,7 +290,7 @@ class Search:
         # A line search may end in the noise of the solver, which does no harm once it has moved.
         settled_well = result.success or result.status == 99
         # Few steps are no complaint where no more were asked for.
-        ends = (0, _MAX_ITER if self._max_iter is None else -1)
+        ends = (0, options["options"]["maxiter"] if self._max_iter is None else -1)
         stuck = not settled_well and result.nit in ends
         return Optimum(space.unpack(theta), -value, str(result.message) if stuck else None)
 

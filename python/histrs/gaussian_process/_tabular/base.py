@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from numbers import Integral
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
@@ -24,7 +24,7 @@ from histrs._validation import (
 )
 from histrs.gaussian_process._row_weights import telling
 from histrs.gaussian_process._state import copied
-from histrs.gaussian_process._tabular.gaps import Filled, filled, has_gaps
+from histrs.gaussian_process._tabular.gaps import filled, has_gaps
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.partial_dependence import (
     PartialDependence,
@@ -39,8 +39,9 @@ from histrs.gaussian_process._tabular.table import Table
 
 Members: TypeAlias = Literal["auto"] | Sequence[MemberName]
 
-# Rows whose predictions are in memory at once.
-_BLOCK = 4096
+# Rows whose predictions are in memory at once, and of those with gaps.
+_BLOCK = 1024
+_GAPPY = 64
 
 
 class BaseTabularGP(BaseEstimator):
@@ -68,6 +69,8 @@ class BaseTabularGP(BaseEstimator):
 
     _known_members: ClassVar[tuple[MemberName, ...]] = get_args(MemberName)
     _targets_are_single: bool = True
+    _fitted: ClassVar[str]
+    """The attribute that says what was learned."""
     _reader: Reader
     _rows: TableRows
     """Training rows, no two of which are equal, targets too."""
@@ -78,7 +81,9 @@ class BaseTabularGP(BaseEstimator):
         """Return the table that rows are, their numbers and the codes of their categories."""
         known = None if reset else self._reader.table
         if not is_table(X) and (known is None or known.is_of_numbers):
-            checks: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+            # Rows to predict are converted some at a time.
+            dtype = np.float64 if reset else [np.float64, np.float32]
+            checks: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": "allow-nan"}
             numbers: Array = validate_data(self, X, reset=reset, **checks)
             table = Table.of_numbers(numbers.shape[1]) if known is None else known
             return table, numbers, np.empty((len(numbers), 0))
@@ -99,29 +104,43 @@ class BaseTabularGP(BaseEstimator):
         table: tuple[Table, Array, Array] = read
         return table if given.kept is None else self._read(*given.rows(X), reset=True)
 
-    def _to_predict(self, X: Any) -> TableRows:
-        check_is_fitted(self)
+    def _to_predict(self, X: Any) -> Iterator[tuple[NDArray[np.intp], TableRows, Array | None]]:
+        """Yield some rows at a time, with their places; those with gaps filled in several ways."""
         _, numbers, codes = self._read(X, reset=False)
-        return self._reader.rows(numbers, codes)
+        for start in range(0, len(numbers), _BLOCK):
+            block = slice(start, start + _BLOCK)
+            of_block = numbers[block].astype(np.float64, copy=False), codes[block]
+            rows = self._reader.rows(*of_block)
+            gaps = has_gaps(rows)
+            whole, gappy = np.flatnonzero(~gaps), np.flatnonzero(gaps)
+            if len(whole) > 0:
+                yield start + whole, rows.at(whole) if len(gappy) > 0 else rows, None
+            for first in range(0, len(gappy), _GAPPY):
+                some = gappy[first : first + _GAPPY]
+                several = filled(rows.at(some), self._rows)
+                yield start + some, several.rows, several.weights
 
-    def _in_blocks(self, rows: TableRows) -> list[tuple[NDArray[np.intp], TableRows, Array | None]]:
-        """Return some rows at a time, with their places; those with gaps filled in several ways."""
-        gaps = has_gaps(rows)
-        found: list[tuple[NDArray[np.intp], TableRows, Array | None]] = []
-        whole, gappy = np.flatnonzero(~gaps), np.flatnonzero(gaps)
-        for start in range(0, len(whole), _BLOCK):
-            some = whole[start : start + _BLOCK]
-            found.append((some, rows.at(some), None))
-        size = max(1, _BLOCK // 16)
-        for start in range(0, len(gappy), size):
-            some = gappy[start : start + size]
-            several: Filled = filled(rows.at(some), self._rows)
-            found.append((some, several.rows, several.weights))
-        return found
+    def _answers(self, X: Any, ask: Callable[[Any, TableRows, Array | None], Array]) -> Array:
+        """Return what a fit says of rows, some at a time."""
+        check_is_fitted(self)
+        # A fit in another thread replaces the state whole.
+        fitted = copied(self)
+        of = vars(fitted)[self._fitted]
+        blocks = fitted._to_predict(X)
+        found = [(places, ask(of, rows, weights)) for places, rows, weights in blocks]
+        answers = np.concatenate([answer for _, answer in found])
+        answers[np.concatenate([places for places, _ in found])] = answers.copy()
+        return answers
 
     # ---- a fit -------------------------------------------------------------------------------
 
-    def _targets(self, rows: TableRows, weights: Array | None, stays: Array | None) -> Targets:
+    def _targets(
+        self,
+        rows: TableRows,
+        weights: Array | None,
+        stays: Array | None,
+        progress: Callable[[str], None],
+    ) -> Targets:
         """Return rows and weights, of which targets are yet to come."""
         n, random = len(rows.values), check_random_state(self.random_state)
         return Targets(
@@ -132,6 +151,7 @@ class BaseTabularGP(BaseEstimator):
             random.permutation(n),
             int(random.randint(np.iinfo(np.int32).max)),
             count_threads(self.n_jobs),
+            progress,
         )
 
     def _names(self) -> tuple[MemberName, ...] | None:

@@ -11,8 +11,8 @@ from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._tabular.rows import TableRows
 
 # Training rows whose values are taken, of few and of many rows.
-_DONORS = (48, 16)
-_MANY_ROWS = 3000
+_DONORS = (48, 24)
+_MANY_ROWS = 500
 # Distances that are in memory at once.
 _ENTRIES = 1 << 22
 

@@ -60,6 +60,7 @@ def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[G
 
 def _even(targets: Targets) -> Group:
     """Return an average over kernels in which all columns are alike, by their evidence."""
+    targets.progress("even")
     targets = targets.of_rows(targets.told)
     few = targets.of_rows(np.sort(targets.order[:_MOST_EVEN]))
     X = few.rows.with_values

@@ -55,6 +55,8 @@ class Targets:
     """The order in which rows are taken, where some are enough."""
     seed: int
     n_threads: int
+    progress: Callable[[str], None]
+    """Is told what is learned."""
 
     @property
     def told(self) -> NDArray[np.intp]:
@@ -124,6 +126,7 @@ class Member:
 
 def learn(name: MemberName, targets: Targets) -> Member:
     """Return a member, learned."""
+    targets.progress(name)
     learned = {"levels": _levels, "radial": _radial, "ranks": _ranks}
     return learned[name](targets)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from histrs._row_blocks import in_row_blocks
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._likelihoods.units import spreads
+from histrs.gaussian_process._likelihoods.units import centred, over, spreads
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._tabular.blend import simplex_weights
 from histrs.gaussian_process._tabular.groups import learn_groups
@@ -86,9 +86,9 @@ class RegressionFit:
         cls, targets: Targets, y: Array, names: Sequence[MemberName] | None, transform: Transform
     ) -> Self:
         t = transform.apply(y)
-        centre = float(np.average(t, weights=targets.weights))
-        unit = float(spreads(t[:, None], targets.weights)[0])
-        targets = replace(targets, T=((t - centre) / unit)[:, None])
+        (centre,), less_mean = centred(t[:, None], targets.weights)
+        (unit,) = spreads(t[:, None], targets.weights)
+        targets = replace(targets, T=over(less_mean, np.array([unit])))
         groups = learn_groups(names, targets)
         told, found = targets.told, [group.left_out(targets) for group in groups]
         means, variances = (np.column_stack(part) for part in zip(*found, strict=True))
@@ -182,6 +182,23 @@ class RegressionFit:
         u = self.shape.quantiles(probabilities)
         return self.target(located.mean[:, None] + located.std[:, None] * u)
 
+    def answer(
+        self, rows: TableRows, weights: Array | None, probabilities: Array, only_mean: bool
+    ) -> Array:
+        """Return mean, standard deviation and quantiles of rows, a column for each.
+
+        `weights` are those of several predictions a row; None for one. With `only_mean`, the
+        standard deviation is none.
+        """
+        if weights is not None:
+            return self.mixed(rows, weights, probabilities)
+        if only_mean:
+            mean = self.mean(rows)
+            return np.column_stack([mean, np.zeros(len(mean))])
+        located = self.located(rows)
+        quantiles = self.quantiles(located, probabilities)
+        return np.column_stack([*self.moments(rows, located), quantiles])
+
     def mixed(self, rows: TableRows, weights: Array, probabilities: Array) -> Array:
         """Return mean, standard deviation and quantiles of mixtures of several predictions a row.
 
@@ -199,8 +216,10 @@ class RegressionFit:
         quantiles = _weighted_quantiles(values, of_values, probabilities)
         return np.column_stack([mean, std, quantiles])
 
-    def log_density(self, located: Located, weights: Array, y: Array) -> Array:
-        """Return the log density of targets, one a row of `weights`."""
+    def log_density(self, rows: TableRows, weights: Array | None, y: Array) -> Array:
+        """Return the log density of targets, by one prediction a row, or several with weights."""
+        located = self.located(rows)
+        weights = np.ones((len(y), 1)) if weights is None else weights
         t = (self.transform.apply(y) - self.centre) / self.unit
         mean, std = (part.reshape(weights.shape) for part in located)
         density = _density(self.shape, (t[:, None] - mean) / std) / std
