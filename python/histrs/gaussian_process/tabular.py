@@ -72,7 +72,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     ========= ====================================================================================
 
     Every column has a weight in the first three, of largest evidence; two categories are equal or
-    not. The last is an average over 112 kernels and their noise, by the evidence of each, for few
+    not. The last is an average over the most likely of 112 kernels and their noise, for few
     rows, of which a maximum is too sure. Weights
     of members are those with the least squared error of rows that are left out, in closed form.
 

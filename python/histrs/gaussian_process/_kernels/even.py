@@ -62,10 +62,11 @@ class EvenMixture:
         Y = X if Y is None else Y
         n, equal, n_columns = self.n_numbers, self._equal(X, Y), max(X.shape[1], 1)
         lines = X[:, :n] @ Y[:, :n].T + equal
-        curves = equal.copy()
-        for own, others in zip(X[:, :n].T, Y[:, :n].T, strict=True):
-            begun = np.minimum(own[:, None], others) + _BEGIN
-            curves += np.maximum(begun, 0.0) / _BEGIN
+        begun, others = (np.maximum(Z[:, :n] + _BEGIN, 0.0) / _BEGIN for Z in (X, Y))
+        # A minimum is half of the sum less half of the distance.
+        sums = begun.sum(axis=1)[:, None] + others.sum(axis=1)
+        apart = cdist(begun, others, "cityblock") if n > 0 else 0.0
+        curves = equal + 0.5 * (sums - apart)
         return lines / n_columns, np.exp(-self._distances(X, Y) / self.length), curves / n_columns
 
     def matrix(self, parts: Any) -> Array:

@@ -23,7 +23,8 @@ _MIXES = (
     (0.0, 0.0, 1.0),
 )
 _AMPLITUDES = np.exp(np.linspace(-3.0, 7.0, 16))
-# Posterior probability, as part of the largest, below which a kernel is left out.
+# The most probable kernels that are kept, and least probability as part of the largest.
+_MOST = 12
 _LEAST = 0.02
 
 
@@ -67,6 +68,6 @@ def likely_kernels(start: EvenMixture, X: Array, t: Array, weights: Array | None
             found.append((kernel, square / max(n - 1, 1), float(evidence)))
     evidences = np.array([evidence for *_, evidence in found])
     p = np.exp(evidences - evidences.max())
-    kept = [(k, s, q) for (k, s, _), q in zip(found, p.tolist(), strict=True) if q >= _LEAST]
-    total = sum(q for *_, q in kept)
-    return [Likely(kernel, noise, q / total) for kernel, noise, q in kept]
+    best = [int(i) for i in np.argsort(-p, kind="stable")[:_MOST] if p[i] >= _LEAST]
+    total = float(p[best].sum())
+    return [Likely(found[i][0], found[i][1], float(p[i]) / total) for i in best]

@@ -27,6 +27,7 @@ from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT
 _COARSE = 32
 _WEIGHTS = 2048
 _MOST_LEVELS = 512
+_FEWEST_LEVELS = 16
 # Steps on all levels, from where the search on few ended.
 _FEW_STEPS = 4
 # More weights are too many to factorise.
@@ -81,7 +82,7 @@ def _n_levels(asked: Any, problem: Problem) -> int:
     if asked != "auto":
         return int(asked)
     n_weights = min(_WEIGHTS, len(problem.Y) // 2)
-    return int(np.clip(n_weights // problem.X.shape[1], _COARSE, _MOST_LEVELS))
+    return int(np.clip(n_weights // problem.X.shape[1], _FEWEST_LEVELS, _MOST_LEVELS))
 
 
 def _start(

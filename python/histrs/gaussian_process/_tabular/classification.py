@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._tabular.blend import ClassPool
+from histrs.gaussian_process._tabular.groups import learned_names
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets, learn
 from histrs.gaussian_process._tabular.rows import TableRows
 
@@ -42,13 +43,14 @@ class ClassFit:
         names: Sequence[MemberName] | None,
     ) -> Self:
         """Learn from the rows of `targets`, and from the classes of these."""
+        names = learned_names(targets.rows.with_values.shape[1]) if names is None else names
         indicators = (codes[:, None] == np.arange(n_classes)).astype(np.float64)
         if n_classes == 2:
             indicators = indicators[:, 1:]
         centre = np.average(indicators, axis=0, weights=targets.weights)
         unit = np.sqrt(centre * (1.0 - centre))
         targets = replace(targets, T=np.ascontiguousarray((indicators - centre) / unit))
-        members = tuple(learn(name, targets) for name in names or CLASS_MEMBERS)
+        members = tuple(learn(name, targets) for name in names)
         rows = targets.told
         found = np.stack([member.left_out(targets)[0] for member in members], axis=1)
         scores, codes, weights = centre + unit * found, codes[rows], rows_of(targets.weights, rows)

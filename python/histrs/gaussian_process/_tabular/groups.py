@@ -11,6 +11,7 @@ from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._tabular.members import (
+    MOST_COLUMNS,
     Member,
     MemberName,
     Targets,
@@ -21,7 +22,6 @@ from histrs.gaussian_process._tabular.members import (
 # Rows up to which kernels are averaged that treat all columns alike, and up to which no others are.
 _MOST_EVEN = 500
 _ONLY_EVEN = 100
-_LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 
 
 @dataclass(frozen=True)
@@ -42,11 +42,17 @@ class Group:
         return mean, (variances + (means - mean[:, None]) ** 2) @ self.shares
 
 
-def names_for(n_rows: int) -> tuple[MemberName, ...]:
-    """Return the members that suit so many rows."""
+def names_for(n_rows: int, n_columns: int) -> tuple[MemberName, ...]:
+    """Return the members that suit so many rows and columns."""
     if n_rows <= _ONLY_EVEN:
         return ("even",)
-    return ("even", *_LEARNED) if n_rows <= _MOST_EVEN else _LEARNED
+    learned = learned_names(n_columns)
+    return ("even", *learned) if n_rows <= _MOST_EVEN else learned
+
+
+def learned_names(n_columns: int) -> tuple[MemberName, ...]:
+    """Return the members that have a weight for each column, of so many columns."""
+    return ("radial", "ranks") if n_columns > MOST_COLUMNS else ("levels", "radial", "ranks")
 
 
 def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[Group]:
@@ -54,7 +60,7 @@ def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[G
     n_learned = targets.rows.with_values.shape[1]
     return [
         _even(targets) if name == "even" else Group((learn(name, targets),), np.ones(1), n_learned)
-        for name in (names_for(len(targets.T)) if names is None else names)
+        for name in (names_for(len(targets.T), n_learned) if names is None else names)
     ]
 
 

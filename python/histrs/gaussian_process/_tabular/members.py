@@ -35,6 +35,13 @@ MemberName: TypeAlias = Literal["even", "levels", "radial", "ranks"]
 _TOL = 1e-6
 # Pairs of columns that curves are added to.
 _PAIRS = 10
+# Rows below which pairs are not looked for.
+_ROWS_OF_PAIRS = 100
+# Weights that functions of all columns have together, and levels of a column at most.
+_WEIGHTS = 2048
+_MOST_LEVELS = 512
+# Columns above which functions of single ones have too many weights.
+MOST_COLUMNS = 1024
 # Rows that functions of distances are factorised for.
 _MOST_ROWS = 10_000
 _BOUNDS = {"noise": (1e-6, 1e6), "amplitude": (1e-8, 1e6)}
@@ -167,8 +174,9 @@ def learn_levels(X: Array, targets: Targets, n_pairs: int) -> Posterior:
         are_classes=False,
         feature_names=None,
     )
-    functions = Intersection(levels="auto")
-    has_pairs = n_pairs > 0 and X.shape[1] > 1
+    n_levels = min(_WEIGHTS, len(X) // 2) // max(X.shape[1], 1)
+    functions = Intersection(levels=int(np.clip(n_levels, 2, _MOST_LEVELS)))
+    has_pairs = n_pairs > 0 and X.shape[1] > 1 and len(X) >= _ROWS_OF_PAIRS
     kernel = functions + Interactions(n_pairs) if has_pairs else functions
     terms = AdditiveTerms.of(Constant(), kernel)
     start = Hyperparameters(np.array([0.1]), np.array([1.0]), None)
