@@ -25,6 +25,8 @@ LEAST_WEIGHT = 0.02
 # Rows that transforms are compared on, and what a density must gain a row, in units of its log.
 _TRIED_ROWS = 600
 _GAIN = 0.02
+# Ranges of the targets that others may be outside of these.
+_REACH = 10.0
 # Part of the training rows whose standard deviation is usual.
 _USUAL = 0.9
 # Part of a standard deviation over which a density is measured.
@@ -46,6 +48,8 @@ class RegressionFit:
     centre: float
     unit: float
     """Of transformed targets."""
+    reach: tuple[float, float]
+    """What a target may be: inverses of transforms leave all bounds where noise is wide."""
     members: tuple[Member, ...]
     weights: Array
     spread: Spread
@@ -107,6 +111,7 @@ class RegressionFit:
             transform,
             centre,
             unit,
+            (y.min() - _REACH * np.ptp(y), y.max() + _REACH * np.ptp(y)),
             tuple(member for k in kept for member in groups[k].members),
             np.concatenate([w * groups[k].shares for w, k in zip(weights, kept, strict=True)]),
             spread,
@@ -136,7 +141,8 @@ class RegressionFit:
 
     def target(self, t: Array) -> Array:
         """Return targets of standardised transformed ones."""
-        return self.transform.inverse(self.centre + self.unit * t)
+        y = self.transform.inverse(self.centre + self.unit * t)
+        return y if self.transform.name == "identity" else np.clip(y, *self.reach)
 
     def mean(self, rows: TableRows) -> Array:
         """Return means of the target."""
