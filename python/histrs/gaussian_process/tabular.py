@@ -519,7 +519,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         labels : ndarray of shape (n_samples,)
             Predicted classes.
         """
-        labels: NDArray[Any] = self.classes_[self._probabilities(X).argmax(axis=1)]
+        probabilities = self._probabilities(X)
+        labels: NDArray[Any] = self.classes_[probabilities.argmax(axis=1)]
         return labels
 
     @in_precision_of_rows
