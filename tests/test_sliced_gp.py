@@ -42,7 +42,7 @@ from histrs.gaussian_process._sliced.classes import (
     LearnedClasses,
     learn_class_metric,
 )
-from histrs.gaussian_process._sliced.columns import Columns, _yeo_johnson
+from histrs.gaussian_process._sliced.columns import Columns, yeo_johnson
 from histrs.gaussian_process._sliced.interactions import effect_directions, missing_effects
 from histrs.gaussian_process._sliced.learning import learn_metric
 from histrs.gaussian_process._sliced.likelihood import fit_of, leave_one_out_cost, likeliest
@@ -1240,7 +1240,7 @@ def test_columns_are_straightened_as_scikit_learn_does(rng, power):
     transformer = PowerTransformer(standardize=False).fit(X[:, None])
     transformer.lambdas_ = np.array([power])
     expected = transformer.transform(X[:, None])
-    straight = _yeo_johnson(X[:, None], np.array([power]))
+    straight = yeo_johnson(X[:, None], np.array([power]))
     np.testing.assert_allclose(straight, expected, rtol=1e-12, atol=1e-15)
 
 

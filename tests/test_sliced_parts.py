@@ -39,7 +39,6 @@ from histrs.gaussian_process._sliced import (
     metrics,
     regression_learning,
 )
-from histrs.gaussian_process._sliced import columns as columns_module
 from histrs.gaussian_process._sliced import projection as projection_module
 from histrs.gaussian_process._sliced.classes import (
     Candidate,
@@ -48,10 +47,10 @@ from histrs.gaussian_process._sliced.classes import (
 )
 from histrs.gaussian_process._sliced.columns import (
     Columns,
-    _have_two_values,
-    _mean,
-    _rows_of_powers,
+    have_two_values,
     importances,
+    mean_of_known,
+    rows_of_powers,
 )
 from histrs.gaussian_process._sliced.likelihood import fit_of
 from histrs.gaussian_process._sliced.matern import LearnedMatern, of_length
@@ -69,6 +68,7 @@ from histrs.gaussian_process._sliced.rows import (
     drawn_rows,
 )
 from histrs.gaussian_process._sliced.table import Table
+from histrs.gaussian_process._tabular import numbers as columns_module
 from tests.oracles import sliced as oracle
 
 each = pytest.mark.parametrize
@@ -186,11 +186,11 @@ def test_what_varies_by_roundings_alone_is_constant(rng):
 
 
 def test_means_are_of_what_is_known():
-    assert _mean(np.array([1.0, np.nan, 4.0])) == pytest.approx(2.5)
-    assert _mean(np.array([1e308, np.nan, 1.5e308])) == pytest.approx(1.25e308)
-    assert _mean(np.array([0.25, 0.5])) == pytest.approx(0.375)
-    assert _mean(np.array([0.0, np.nan])) == 0.0
-    assert _mean(np.array([np.nan])) == 0.0
+    assert mean_of_known(np.array([1.0, np.nan, 4.0])) == pytest.approx(2.5)
+    assert mean_of_known(np.array([1e308, np.nan, 1.5e308])) == pytest.approx(1.25e308)
+    assert mean_of_known(np.array([0.25, 0.5])) == pytest.approx(0.375)
+    assert mean_of_known(np.array([0.0, np.nan])) == 0.0
+    assert mean_of_known(np.array([np.nan])) == 0.0
     # A column of zeros, some of them missing, does not vary.
     numbers = np.zeros((9, 1))
     numbers[4] = np.nan
@@ -201,13 +201,13 @@ def test_means_are_of_what_is_known():
 
 def test_columns_of_two_values_are_told_from_others():
     rows = np.array([[1.0, 0.0, 5.0, 1.0], [2.0, 1.0, 5.0, 1.0], [3.0, 0.0, 5.0, 9.0]])
-    assert _have_two_values(rows).tolist() == [False, True, True, True]
+    assert have_two_values(rows).tolist() == [False, True, True, True]
 
 
 def test_exponents_are_learned_from_rows_with_the_ends_of_each_column(rng, monkeypatch):
     monkeypatch.setattr(columns_module, "_POWER_ROWS", 10)
     rows = rng.normal(size=(300, 3))
-    some = _rows_of_powers(rows)
+    some = rows_of_powers(rows)
     assert 10 <= len(some) == len(np.unique(some)) <= 16
     assert set(some) >= {*rows.argmin(axis=0), *rows.argmax(axis=0)}
 

@@ -36,7 +36,8 @@ from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._tabular.base import BaseTabularGP, Members, averages
-from histrs.gaussian_process._tabular.classification import CLASS_MEMBERS, ClassFit
+from histrs.gaussian_process._tabular.classification import ClassFit
+from histrs.gaussian_process._tabular.groups import LEARNED
 from histrs.gaussian_process._tabular.members import Member
 from histrs.gaussian_process._tabular.regression import RegressionFit
 from histrs.gaussian_process._tabular.rows import Reader, TableRows
@@ -437,7 +438,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         **BaseTabularGP._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    _known_members = CLASS_MEMBERS
+    _known_members = LEARNED
     _of_classes: ClassFit
     _fitted = "_of_classes"
 

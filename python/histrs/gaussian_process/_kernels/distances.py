@@ -20,7 +20,7 @@ _LENGTHS: dict[Norm, tuple[list[float], list[float]]] = {
     "l2": ([0.15, 0.5, 1.5], [0.5, 1.5]),
 }
 # Where searches start: logarithms of amplitudes.
-_AMPLITUDE = -1.5
+AMPLITUDE = -1.5
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class DistanceMixture:
         """Return the kernel that a search starts from, with all columns alike."""
         n = max(n_numbers + n_categories, 1)
         weight = 2.0 / n if norm == "l1" else n**-0.5
-        amplitudes = np.full(sum(map(len, _LENGTHS[norm])) + 2, _AMPLITUDE)
+        amplitudes = np.full(sum(map(len, _LENGTHS[norm])) + 2, AMPLITUDE)
         amplitudes[-1] = 0.0
         return cls(norm, n_numbers, np.full(n_numbers + n_categories, np.log(weight)), amplitudes)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,11 +11,11 @@ from scipy.linalg import lapack
 
 from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
-from histrs.gaussian_process._kernels.distances import DistanceMixture
+from histrs.gaussian_process._kernels.distances import AMPLITUDE, DistanceMixture
 
 # Rows and steps, each search from where the last one ended: few rows first, since most of what a
 # search costs buys little.
-SCHEDULE = ((500, 15), (1500, 20))
+_SCHEDULE = ((500, 15), (1500, 20))
 # Logarithms of parameters, and of noise.
 _BOUNDS = (-14.0, 7.0)
 _NOISE_BOUNDS = (-16.0, 2.0)
@@ -27,7 +26,6 @@ _PULL_WEIGHTS = 2.0
 _PULL_AMPLITUDES = 4.0
 # Most that a logarithm of a weight is from its start.
 _PULL_MOST = 5.0
-_AMPLITUDE = -1.5
 # What an evaluation says where the matrix is not positive definite.
 _WORST = 1e10
 
@@ -67,12 +65,10 @@ class _Evidence:
 
     def _pull(self, theta: Array) -> tuple[float, Array]:
         n = len(self.kernel.log_weights)
-        gradient = np.zeros_like(theta)
         off = theta[:n] - np.mean(theta[:n]) if n > 0 else theta[:n]
-        gradient[:n] = off / _PULL_WEIGHTS**2
-        gradient[n:-1] = (theta[n:-1] - _AMPLITUDE) / _PULL_AMPLITUDES**2
-        away = theta[n:-1] - _AMPLITUDE
-        value = np.sum(off**2) / _PULL_WEIGHTS**2 + np.sum(away**2) / _PULL_AMPLITUDES**2
+        away = theta[n:-1] - AMPLITUDE
+        pulls = off / _PULL_WEIGHTS**2, away / _PULL_AMPLITUDES**2
+        value, gradient = off @ pulls[0] + away @ pulls[1], np.concatenate([*pulls, [0.0]])
         return 0.5 * float(value), gradient
 
 
@@ -83,7 +79,6 @@ def learn(
     weights: Array | None,
     order: NDArray[np.intp],
     n_threads: int,
-    schedule: Sequence[tuple[int, int]] = SCHEDULE,
 ) -> tuple[DistanceMixture, float]:
     """Return the kernel and the noise of largest evidence.
 
@@ -101,8 +96,6 @@ def learn(
         The order in which rows are taken, where some are enough.
     n_threads : int
         Threads.
-    schedule : sequence of pairs of int
-        Rows and steps of each search.
     """
     theta = start = np.append(kernel.logs, _NOISE)
     bounds = (
@@ -114,7 +107,7 @@ def learn(
     before = 0
     # On matrices of this size, BLAS's threads mostly wait for one another.
     with blas_threads_at_most(n_threads):
-        for n_rows, n_steps in schedule:
+        for n_rows, n_steps in _SCHEDULE:
             if before >= len(X):
                 break
             some = np.sort(order[:n_rows])
@@ -124,10 +117,11 @@ def learn(
                 kernel, X[some], np.asfortranarray(Y[some]), row_noise[some], n_threads
             )
             # What few rows say may be worse than nothing.
-            begin = min((theta, start), key=lambda theta: evidence(theta)[0])
+            if theta is not start:
+                theta = min((theta, start), key=lambda theta: evidence(theta)[0])
             found = optimize.minimize(
                 evidence,
-                begin,
+                theta,
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,

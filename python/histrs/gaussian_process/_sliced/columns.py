@@ -8,21 +8,23 @@ from scipy.stats import skew
 from sklearn.preprocessing import PowerTransformer
 
 from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._tabular.numbers import (
+    Scale,
+    have_two_values,
+    mean_of_known,
+    rows_of_powers,
+    yeo_johnson,
+)
 
 # Standard deviations beyond which values count as those there.
 _MOST = 6.0
 # Columns that lean more than this are straightened.
 _SKEW = 1.0
-# Rows that exponents are learned from: more hardly move them.
-_POWER_ROWS = 4096
 # Variance of the columns of one categorical feature together: that of one of numbers.
 _VARIANCE_OF_CATEGORIES = 1.0
 # How far, squared, what marks a missing number takes a row from one that has it: as much as rows
 # differ in a column on average, however few such rows there are.
 _STEP_OF_MISSING = 2.0
-# Of values in units of the largest of the fit, the largest; its square is finite.
-_LARGEST = 1e150
-_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 class Columns:
@@ -37,21 +39,21 @@ class Columns:
 
     def __init__(self, numbers: Array, sources: NDArray[np.intp] | None = None) -> None:
         self._missing = np.flatnonzero(np.isnan(numbers).any(axis=0))
-        self._means = np.array([_mean(column) for column in numbers.T])
+        self._means = np.array([mean_of_known(column) for column in numbers.T])
         filled = self._filled(numbers)
-        self._scale_in = _Scale(filled)
+        self._scale_in = Scale(filled)
         standard = self._scale_in.apply(filled)
         # Of columns that are constant, or nearly, there is no skewness.
         with np.errstate(invalid="ignore", divide="ignore"):
             leaning = np.nan_to_num(skew(standard, axis=0))
         # What has two values is the same after any transform, once it is standardised.
-        self._skewed = np.flatnonzero((np.abs(leaning) > _SKEW) & ~_have_two_values(filled))
+        self._skewed = np.flatnonzero((np.abs(leaning) > _SKEW) & ~have_two_values(filled))
         if len(self._skewed) > 0:
             skewed = standard[:, self._skewed]
-            rows = _rows_of_powers(skewed)
+            rows = rows_of_powers(skewed)
             # Scikit-learn's own scaling refuses rows so far outside that their power overflows.
             self._powers = PowerTransformer(standardize=False).fit(skewed[rows]).lambdas_
-            self._scale_power = _Scale(_yeo_johnson(skewed, self._powers))
+            self._scale_power = Scale(yeo_johnson(skewed, self._powers))
         self._shares = np.ones(filled.shape[1])
         self._most = np.full(filled.shape[1], _MOST)
         if sources is not None:
@@ -61,7 +63,7 @@ class Columns:
         n_numbers = numbers.shape[1]
         self._shares[n_numbers:] = np.sqrt(_STEP_OF_MISSING * filled[:, n_numbers:].var(axis=0))
         self._most[n_numbers:] = np.inf
-        self._scale_out = _Scale(self._straight(standard))
+        self._scale_out = Scale(self._straight(standard))
 
     def apply(self, numbers: Array) -> Array:
         """Return the standardised matrix of any rows."""
@@ -91,28 +93,9 @@ class Columns:
         straight = standard.copy()
         if len(self._skewed) > 0:
             with np.errstate(over="ignore"):
-                power = _yeo_johnson(standard[:, self._skewed], self._powers)
+                power = yeo_johnson(standard[:, self._skewed], self._powers)
             straight[:, self._skewed] = self._scale_power.apply(power)
         return np.clip(straight, -self._most, self._most, out=straight)
-
-
-def _yeo_johnson(X: Array, powers: Array) -> Array:
-    """Return `((1 + x)^p - 1) / p`, of negative numbers `-((1 - x)^(2 - p) - 1) / (2 - p)`."""
-    logs = np.log1p(np.abs(X))
-    exponents = np.where(X >= 0.0, powers, 2.0 - powers)
-    is_log = exponents == 0.0
-    exponents[is_log] = 1.0
-    straight: Array = np.expm1(logs * exponents) / exponents
-    straight[is_log] = logs[is_log]
-    np.copysign(straight, X, out=straight)
-    return straight
-
-
-def _have_two_values(columns: Array) -> NDArray[np.bool_]:
-    """Say which columns have no more than two values."""
-    lowest, highest = columns.min(axis=0), columns.max(axis=0)
-    two: NDArray[np.bool_] = ((columns == lowest) | (columns == highest)).all(axis=0)
-    return two
 
 
 def _shares(numbers: Array, sources: NDArray[np.intp], is_category: NDArray[np.bool_]) -> Array:
@@ -125,44 +108,6 @@ def _shares(numbers: Array, sources: NDArray[np.intp], is_category: NDArray[np.b
         if total > 0.0:
             shares[own] = np.sqrt(_VARIANCE_OF_CATEGORIES * variances / total)
     return shares
-
-
-def _rows_of_powers(columns: Array) -> NDArray[np.intp]:
-    """Return the rows that exponents are learned from: some, and those of each column's ends."""
-    some = np.random.default_rng(0).permutation(len(columns))[:_POWER_ROWS]
-    return np.unique(np.concatenate([some, columns.argmin(axis=0), columns.argmax(axis=0)]))
-
-
-class _Scale:
-    """Takes the mean and the standard deviation away; constant columns become 0."""
-
-    def __init__(self, X: Array) -> None:
-        # Columns of any size are measured at size 1.
-        self._size = np.max(np.abs(X), axis=0, initial=0.0)
-        self._size[self._size == 0.0] = 1.0
-        scaled = X / self._size
-        self._mean, spread = scaled.mean(axis=0), scaled.std(axis=0)
-        constant = spread <= 1e-12 * np.max(np.abs(scaled), axis=0, initial=0.0)
-        # In a unit in which squares neither overflow nor vanish.
-        sizes = np.where(constant, 0.0, self._size)
-        self.spreads = spread * (sizes / max(float(np.max(sizes, initial=0.0)), _SMALLEST))
-        self._factor = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, spread))
-
-    def apply(self, X: Array) -> Array:
-        # Where rows are larger than all of the fit by more than numbers can say, as large as those.
-        with np.errstate(over="ignore"):
-            standard: Array = X / self._size
-        np.clip(standard, -_LARGEST, _LARGEST, out=standard)
-        standard -= self._mean
-        standard *= self._factor
-        return standard
-
-
-def _mean(column: Array) -> float:
-    """Return the mean of what is known, also where the sum would overflow."""
-    known = column[~np.isnan(column)]
-    size = float(np.max(np.abs(known), initial=0.0))
-    return float(np.mean(known / size)) * size if size > 0.0 else 0.0
 
 
 def importances(sources: NDArray[np.intp], diagonal: Array, n_features: int) -> Array:

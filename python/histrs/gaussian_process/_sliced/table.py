@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from histrs._frames import Column, Kind
 from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._tabular.table import found_in, numbers_of, other_kind
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,11 @@ class Table:
         """Look at the columns of a fit."""
         return cls(
             tuple(column.kind for column in columns),
-            {j: _found(column) for j, column in enumerate(columns) if column.kind == "categories"},
+            {
+                j: found_in(column)
+                for j, column in enumerate(columns)
+                if column.kind == "categories"
+            },
         )
 
     @classmethod
@@ -64,54 +69,15 @@ class Table:
             if kind == "categories":
                 indicators.append(_indicators(column, self.categories[place]))
             else:
-                numbers.append(_numbers(column, kind)[:, None])
+                numbers.append(numbers_of(column, kind)[:, None])
         return np.hstack([*numbers, *indicators])
-
-
-def _found(column: Column) -> NDArray[Any]:
-    """Return what a column holds, in an order that does not depend on that of the rows."""
-    found = list(set(column.values) - {None})
-    found.sort(key=lambda value: (type(value).__name__, str(value)))
-    missing = any(value is None for value in column.values)
-    categories = np.empty(len(found) + missing, dtype=object)
-    categories[: len(found)] = found
-    return categories
-
-
-def _numbers(column: Column, kind: Kind) -> Array:
-    """Return a column of what was numbers, or times, in the fit."""
-    if "nothing" in (kind, column.kind):
-        return np.full(len(column.values), np.nan)
-    if kind == "numbers" and column.kind == "categories":
-        # Truth values are numbers too.
-        try:
-            return column.numbers()
-        except ValueError:
-            pass
-    if column.kind != kind:
-        raise _other_kind(column, kind)
-    infinite = np.flatnonzero(np.isinf(column.values))
-    if len(infinite) > 0:
-        raise ValueError(
-            f"{column.title} is infinite in row {infinite[0]}: Input X contains infinity. Give "
-            "finite numbers, or NaN where the value is missing."
-        )
-    return column.values
 
 
 def _indicators(column: Column, categories: NDArray[Any]) -> Array:
     known = {value: k for k, value in enumerate(categories) if value is not None}
     if column.kind not in ("categories", "nothing") and all(isinstance(v, str) for v in known):
-        raise _other_kind(column, "categories")
+        raise other_kind(column, "categories")
     values = column.objects()
     places = [len(known) if value is None else known.get(value, -1) for value in values]
     indicators: Array = (np.array(places)[:, None] == np.arange(len(categories))).astype(np.float64)
     return indicators
-
-
-def _other_kind(column: Column, kind: Kind) -> ValueError:
-    held = "text" if kind == "categories" else kind
-    return ValueError(
-        f"{column.title} holds {column.what()}, and held {held} in the fit: give {held} again, or "
-        "None where the value is missing."
-    )

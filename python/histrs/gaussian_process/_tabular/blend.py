@@ -60,6 +60,12 @@ def simplex_weights(
     return np.asarray(weights / weights.sum())
 
 
+def mixture_moments(means: Array, variances: Array, weights: Array) -> tuple[Array, Array]:
+    """Return means and variances of a mixture, of its members' in columns."""
+    mean = means @ weights
+    return mean, (variances + (means - mean[:, None]) ** 2) @ weights
+
+
 class ClassPool:
     """Probabilities of classes from the scores of all members.
 
@@ -91,11 +97,6 @@ class ClassPool:
         parts = scores.mean(axis=1), _flat(scores)
         bent = zip(parts, self._bends, strict=True)
         return np.hstack([_columns_of(part, bend) for part, bend in bent])
-
-    def logits(self, scores: Array) -> Array:
-        """Return logits of classes: of the second of two, or of each."""
-        standard = (self._columns(scores) - self._centre) / self._scale
-        return np.asarray(self._model.decision_function(standard))
 
     def loss(self, scores: Array, codes: NDArray[np.intp], row_weights: Array | None) -> float:
         """Return the log loss of rows."""

@@ -16,8 +16,6 @@ from histrs.gaussian_process._tabular.groups import learned_names
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets, learn
 from histrs.gaussian_process._tabular.rows import TableRows
 
-CLASS_MEMBERS: tuple[MemberName, ...] = ("levels", "radial", "ranks")
-
 
 @dataclass(frozen=True)
 class ClassFit:

@@ -10,6 +10,7 @@ import numpy as np
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.even import likely_kernels
+from histrs.gaussian_process._tabular.blend import mixture_moments
 from histrs.gaussian_process._tabular.members import (
     MOST_COLUMNS,
     Member,
@@ -22,6 +23,7 @@ from histrs.gaussian_process._tabular.members import (
 # Rows up to which kernels are averaged that treat all columns alike, and up to which no others are.
 _MOST_EVEN = 500
 _ONLY_EVEN = 100
+LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 
 
 @dataclass(frozen=True)
@@ -38,8 +40,7 @@ class Group:
         found = [member.left_out(targets) for member in self.members]
         means = np.column_stack([mean[:, 0] for mean, _ in found])
         variances = np.column_stack([variance for _, variance in found])
-        mean = means @ self.shares
-        return mean, (variances + (means - mean[:, None]) ** 2) @ self.shares
+        return mixture_moments(means, variances, self.shares)
 
 
 def names_for(n_rows: int, n_columns: int) -> tuple[MemberName, ...]:
@@ -52,7 +53,7 @@ def names_for(n_rows: int, n_columns: int) -> tuple[MemberName, ...]:
 
 def learned_names(n_columns: int) -> tuple[MemberName, ...]:
     """Return the members that have a weight for each column, of so many columns."""
-    return ("radial", "ranks") if n_columns > MOST_COLUMNS else ("levels", "radial", "ranks")
+    return LEARNED[1:] if n_columns > MOST_COLUMNS else LEARNED
 
 
 def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[Group]:

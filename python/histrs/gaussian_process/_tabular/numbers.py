@@ -21,6 +21,7 @@ _KNOTS = 1000
 _STEP_OF_MISSING = float(np.sqrt(2.0))
 # Of values in units of the largest of the fit, the largest; its square is finite.
 _LARGEST = 1e150
+_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 class NumberColumns:
@@ -35,22 +36,22 @@ class NumberColumns:
 
     def __init__(self, numbers: Array) -> None:
         self.missing = np.flatnonzero(np.isnan(numbers).any(axis=0))
-        self._means = np.array([_mean(column) for column in numbers.T])
+        self._means = np.array([mean_of_known(column) for column in numbers.T])
         filled = self._filled(numbers)
-        self._scale_in = _Scale(filled)
+        self._scale_in = Scale(filled)
         standard = self._scale_in.apply(filled)
         # Of columns that are constant, or nearly, there is no skewness.
         with np.errstate(invalid="ignore", divide="ignore"):
             leaning = np.nan_to_num(skew(standard, axis=0))
         # What has two values is the same after any transform, once it is standardised.
-        self._skewed = np.flatnonzero((np.abs(leaning) > _SKEW) & ~_have_two_values(filled))
+        self._skewed = np.flatnonzero((np.abs(leaning) > _SKEW) & ~have_two_values(filled))
         if len(self._skewed) > 0:
             skewed = standard[:, self._skewed]
-            rows = _rows_of_powers(skewed)
+            rows = rows_of_powers(skewed)
             # Scikit-learn's own scaling refuses rows so far outside that their power overflows.
             self._powers = PowerTransformer(standardize=False).fit(skewed[rows]).lambdas_
-            self._scale_power = _Scale(_yeo_johnson(skewed, self._powers))
-        self._scale_out = _Scale(self._straight(standard))
+            self._scale_power = Scale(yeo_johnson(skewed, self._powers))
+        self._scale_out = Scale(self._straight(standard))
         self._ranks = [_ranks(column) for column in standard.T]
 
     def apply(self, numbers: Array) -> tuple[Array, Array]:
@@ -79,7 +80,7 @@ class NumberColumns:
         straight = standard.copy()
         if len(self._skewed) > 0:
             with np.errstate(over="ignore"):
-                power = _yeo_johnson(standard[:, self._skewed], self._powers)
+                power = yeo_johnson(standard[:, self._skewed], self._powers)
             straight[:, self._skewed] = self._scale_power.apply(power)
         return np.clip(straight, -_MOST, _MOST, out=straight)
 
@@ -94,7 +95,7 @@ def _ranks(column: Array) -> tuple[Array, Array]:
     return values, ranks
 
 
-def _yeo_johnson(X: Array, powers: Array) -> Array:
+def yeo_johnson(X: Array, powers: Array | float) -> Array:
     """Return `((1 + x)^p - 1) / p`, of negative numbers `-((1 - x)^(2 - p) - 1) / (2 - p)`."""
     logs = np.log1p(np.abs(X))
     exponents = np.where(X >= 0.0, powers, 2.0 - powers)
@@ -106,20 +107,20 @@ def _yeo_johnson(X: Array, powers: Array) -> Array:
     return straight
 
 
-def _have_two_values(columns: Array) -> NDArray[np.bool_]:
+def have_two_values(columns: Array) -> NDArray[np.bool_]:
     """Say which columns have no more than two values."""
     lowest, highest = columns.min(axis=0), columns.max(axis=0)
     two: NDArray[np.bool_] = ((columns == lowest) | (columns == highest)).all(axis=0)
     return two
 
 
-def _rows_of_powers(columns: Array) -> NDArray[np.intp]:
+def rows_of_powers(columns: Array) -> NDArray[np.intp]:
     """Return the rows that exponents are learned from: some, and those of each column's ends."""
     some = np.random.default_rng(0).permutation(len(columns))[:_POWER_ROWS]
     return np.unique(np.concatenate([some, columns.argmin(axis=0), columns.argmax(axis=0)]))
 
 
-class _Scale:
+class Scale:
     """Takes the mean and the standard deviation away; constant columns become 0."""
 
     def __init__(self, X: Array) -> None:
@@ -129,6 +130,9 @@ class _Scale:
         scaled = X / self._size
         self._mean, spread = scaled.mean(axis=0), scaled.std(axis=0)
         constant = spread <= 1e-12 * np.max(np.abs(scaled), axis=0, initial=0.0)
+        # In a unit in which squares neither overflow nor vanish.
+        sizes = np.where(constant, 0.0, self._size)
+        self.spreads = spread * (sizes / max(float(np.max(sizes, initial=0.0)), _SMALLEST))
         self._factor = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, spread))
 
     def apply(self, X: Array) -> Array:
@@ -141,7 +145,7 @@ class _Scale:
         return standard
 
 
-def _mean(column: Array) -> float:
+def mean_of_known(column: Array) -> float:
     """Return the mean of what is known, also where the sum would overflow."""
     known = column[~np.isnan(column)]
     size = float(np.max(np.abs(known), initial=0.0))

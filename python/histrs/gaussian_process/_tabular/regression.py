@@ -12,7 +12,7 @@ from histrs._row_blocks import in_row_blocks
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._likelihoods.units import centred, over, spreads
 from histrs.gaussian_process._row_weights import rows_of
-from histrs.gaussian_process._tabular.blend import simplex_weights
+from histrs.gaussian_process._tabular.blend import mixture_moments, simplex_weights
 from histrs.gaussian_process._tabular.groups import learn_groups
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
@@ -256,8 +256,7 @@ def _rms(errors: Array, row_weights: Array | None) -> Any:
 
 def _blended(means: Array, variances: Array, weights: Array) -> Located:
     """Return mean and standard deviation of a mixture."""
-    mean = means @ weights
-    variance = (variances + (means - mean[:, None]) ** 2) @ weights
+    mean, variance = mixture_moments(means, variances, weights)
     return Located(mean, np.sqrt(variance))
 
 

@@ -30,7 +30,11 @@ class Table:
         """Look at the columns of a fit."""
         return cls(
             tuple(column.kind for column in columns),
-            {j: _found(column) for j, column in enumerate(columns) if column.kind == "categories"},
+            {
+                j: found_in(column)
+                for j, column in enumerate(columns)
+                if column.kind == "categories"
+            },
         )
 
     @classmethod
@@ -64,11 +68,11 @@ class Table:
             if kind == "categories":
                 codes.append(_codes(column, self.categories[place])[:, None])
             else:
-                numbers.append(_numbers(column, kind)[:, None])
+                numbers.append(numbers_of(column, kind)[:, None])
         return np.hstack(numbers), np.hstack(codes)
 
 
-def _found(column: Column) -> NDArray[Any]:
+def found_in(column: Column) -> NDArray[Any]:
     """Return what a column holds, in an order that does not depend on that of the rows."""
     found = list(set(column.values) - {None})
     found.sort(key=lambda value: (type(value).__name__, str(value)))
@@ -78,7 +82,7 @@ def _found(column: Column) -> NDArray[Any]:
     return categories
 
 
-def _numbers(column: Column, kind: Kind) -> Array:
+def numbers_of(column: Column, kind: Kind) -> Array:
     """Return a column of what was numbers, or times, in the fit."""
     if "nothing" in (kind, column.kind):
         return np.full(len(column.values), np.nan)
@@ -89,7 +93,7 @@ def _numbers(column: Column, kind: Kind) -> Array:
         except ValueError:
             pass
     if column.kind != kind:
-        raise _other_kind(column, kind)
+        raise other_kind(column, kind)
     infinite = np.flatnonzero(np.isinf(column.values))
     if len(infinite) > 0:
         raise ValueError(
@@ -102,14 +106,14 @@ def _numbers(column: Column, kind: Kind) -> Array:
 def _codes(column: Column, categories: NDArray[Any]) -> Array:
     known = {value: k for k, value in enumerate(categories) if value is not None}
     if column.kind not in ("categories", "nothing") and all(isinstance(v, str) for v in known):
-        raise _other_kind(column, "categories")
+        raise other_kind(column, "categories")
     # Behind the others, where the fit had some; else a gap.
     missing = len(known) if len(known) < len(categories) else np.nan
     codes = [missing if value is None else known.get(value, -1) for value in column.objects()]
     return np.array(codes, dtype=np.float64)
 
 
-def _other_kind(column: Column, kind: Kind) -> ValueError:
+def other_kind(column: Column, kind: Kind) -> ValueError:
     held = "text" if kind == "categories" else kind
     return ValueError(
         f"{column.title} holds {column.what()}, and held {held} in the fit: give {held} again, or "

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.stats import skew, yeojohnson_normmax
 
 from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._tabular.numbers import yeo_johnson
 
 TransformName: TypeAlias = Literal["identity", "log", "yeo-johnson"]
 
@@ -35,12 +36,7 @@ class Transform:
             return y
         if self.name == "log":
             return np.asarray(np.log(y + self.shift))
-        x = (y - self.shift) / self.scale
-        exponents = np.where(x >= 0.0, self.power, 2.0 - self.power)
-        logs = np.log1p(np.abs(x))
-        is_log = np.abs(exponents) < 1e-12
-        safe = np.where(is_log, 1.0, exponents)
-        return np.asarray(np.copysign(np.where(is_log, logs, np.expm1(logs * safe) / safe), x))
+        return yeo_johnson((y - self.shift) / self.scale, self.power)
 
     def inverse(self, t: Array) -> Array:
         """Return targets."""
