@@ -48,7 +48,10 @@ def simplex_weights(
     errors = root[:, None] * (targets[:, None] - means)
     if handicaps is not None:
         errors = errors * np.sqrt(handicaps)
-    normal = errors.T @ errors
+    largest = float(np.max(np.abs(errors), initial=0.0))
+    if largest == 0.0:
+        return np.full(k, 1.0 / k)
+    normal = (errors / largest).T @ (errors / largest)
     # In units of the best member's error on one row.
     even = _EVEN * max(float(np.min(np.diag(normal))) / len(targets), np.finfo(np.float64).tiny)
     normal[np.diag_indices_from(normal)] += even

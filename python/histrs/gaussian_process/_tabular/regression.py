@@ -251,7 +251,8 @@ def _weighted_quantiles(values: Array, weights: Array, probabilities: Array) -> 
 
 
 def _rms(errors: Array, row_weights: Array | None) -> Any:
-    return np.sqrt(np.average(errors**2, axis=0, weights=row_weights))
+    weights = np.ones(len(errors)) if row_weights is None else row_weights
+    return np.sqrt(weights @ errors**2 / weights.sum())
 
 
 def _blended(means: Array, variances: Array, weights: Array) -> Located:
