@@ -142,7 +142,7 @@ class LowRank(_PartialFactor):
         row_scale: Array | None = None,
     ) -> None:
         floor = _LOW_FLOOR * float(np.max(diagonal, initial=0.0))
-        F_T, _ = _factor_by_pivots(columns, diagonal.copy(), floor, rank, np.float64)
+        F_T, _ = factor_by_pivots(columns, diagonal.copy(), floor, rank, np.float64)
         self._invert(F_T, s, n_threads, row_scale, whitens=True)
 
 
@@ -163,7 +163,7 @@ class Landmarks(_PartialFactor):
     ) -> None:
         largest = float(np.max(diagonal, initial=0.0))
         dtype, whitens = precision_of_factor(diagonal, s, row_scale)
-        F_T, _ = _factor_by_pivots(columns, diagonal.copy(), _FLOOR * largest, rank, dtype)
+        F_T, _ = factor_by_pivots(columns, diagonal.copy(), _FLOOR * largest, rank, dtype)
         self._invert(F_T, s, n_threads, row_scale, whitens=whitens)
 
 
@@ -250,12 +250,12 @@ def _pivoted_cholesky(
     def columns(pivots: Indices) -> NDArray[Any]:
         return _histrs.intersection_gram(to_core(scaled[pivots]), to_core(scaled), n_threads)
 
-    F_T, chosen = _factor_by_pivots(columns, residual, _FLOOR * residual.max(), rank, dtype)
+    F_T, chosen = factor_by_pivots(columns, residual, _FLOOR * residual.max(), rank, dtype)
     F_T *= np.sqrt(scale)
     return F_T, chosen
 
 
-def _factor_by_pivots(
+def factor_by_pivots(
     columns: Callable[[Indices], NDArray[Any]],
     residual: Array,
     floor: float,

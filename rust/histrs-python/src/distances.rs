@@ -1,6 +1,6 @@
 //! Kernels of a weighted distance between rows.
 
-use histrs::distances::{DistanceKernel as Core, Norm, Shape};
+use histrs::distances::{self as core, DistanceKernel as Core, Norm, Shape};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 
@@ -40,6 +40,18 @@ impl DistanceKernel {
         Ok(with_executor(py, n_threads, |exec| self.0.matrix(exec, x, y))?.into_pyarray(py))
     }
 
+    fn stored(
+        &self,
+        py: Python<'_>,
+        x: Matrix<'_>,
+        factor: Matrix<'_>,
+        n_threads: usize,
+    ) -> PyResult<StoredDistances> {
+        let (x, factor) = (x.as_array(), factor.as_array().to_owned());
+        let make = |exec: &_| core::StoredDistances::new(exec, &self.0, x, factor);
+        with_executor(py, n_threads, make).map(StoredDistances)
+    }
+
     #[allow(clippy::type_complexity)] // a pair of arrays
     fn slopes<'py>(
         &self,
@@ -51,5 +63,31 @@ impl DistanceKernel {
         let (x, g) = (x.as_array(), g.as_array());
         let found = with_executor(py, n_threads, |exec| self.0.slopes(exec, x, g))?;
         Ok((found.weights.into_pyarray(py), found.amplitudes.into_pyarray(py)))
+    }
+}
+
+/// The kernel of all pairs of rows, kept for products.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct StoredDistances(core::StoredDistances);
+
+#[pymethods]
+impl StoredDistances {
+    fn product<'py>(
+        &self,
+        py: Python<'py>,
+        v: Matrix<'py>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let v = v.as_array();
+        let product = with_executor(py, n_threads, |exec| self.0.product(exec, v))?;
+        Ok(product.into_pyarray(py))
+    }
+
+    fn mean_rest(&self) -> f64 {
+        self.0.mean_rest()
+    }
+
+    fn n_bytes(&self) -> usize {
+        self.0.n_bytes()
     }
 }

@@ -10,7 +10,6 @@ mod executor;
 mod intersection;
 mod kernels;
 mod levels;
-mod matern;
 mod message;
 mod moments;
 mod neighborhood;
@@ -32,7 +31,7 @@ mod _histrs {
     #[pymodule_export]
     use crate::detection::{PartModel, distance_transform, hog_pyramid};
     #[pymodule_export]
-    use crate::distances::DistanceKernel;
+    use crate::distances::{DistanceKernel, StoredDistances};
     #[pymodule_export]
     use crate::executor::{instruction_set, instruction_sets, most_threads, start_threads};
     #[pymodule_export]
@@ -52,8 +51,6 @@ mod _histrs {
     };
     #[pymodule_export]
     use crate::levels::{co_occurrence, level_forms, level_scores, level_sums};
-    #[pymodule_export]
-    use crate::matern::StoredMatern;
     #[pymodule_export]
     use crate::moments::group_lasso_path;
     #[pymodule_export]

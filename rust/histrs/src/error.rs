@@ -34,17 +34,6 @@ pub enum Error {
         /// The entry.
         value: f64,
     },
-    /// A row is too far from the others for distances in single precision.
-    #[error(
-        "X[{row}] is more than {most} length scales from the mean row, where single precision holds \
-         no distances; clip its columns, or raise length"
-    )]
-    TooFarFromMean {
-        /// The row.
-        row: usize,
-        /// Length scales that a row may be from the mean.
-        most: f64,
-    },
     /// The entries of a row have no finite sum.
     #[error(
         "The entries of {name}[{row}] sum to more than their precision holds; divide all rows by a scale"

@@ -9,7 +9,6 @@
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
 //! | [`levels`] | columns coded as levels: co-occurrence, sums, look-ups, quadratic forms |
-//! | [`matern`] | products with the Matérn kernel matrix, kept in two bytes per pair of rows |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`neighborhood`] | training samples among prototypes: labels and weights, and which prototypes are needed |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
@@ -73,8 +72,6 @@ pub mod kernels;
 #[cfg(feature = "levels")]
 pub mod levels;
 mod lower_triangle;
-#[cfg(feature = "matern")]
-pub mod matern;
 mod matrix;
 mod memory;
 #[cfg(feature = "moments")]

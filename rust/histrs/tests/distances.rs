@@ -3,7 +3,7 @@
 #![cfg(feature = "distances")]
 #![allow(clippy::unwrap_used)] // helpers of tests
 
-use histrs::distances::{DistanceKernel, Norm, Shape};
+use histrs::distances::{DistanceKernel, Norm, Shape, StoredDistances};
 use histrs::{Error, Executor};
 use ndarray::{Array2, array, s};
 use proptest::prelude::*;
@@ -53,6 +53,89 @@ prop_compose! {
         let y = Array2::from_shape_vec((m, all), numbers(y)).unwrap();
         (norm, d, parameters, x, y)
     }
+}
+
+/// Rows beyond one tile, and far ones.
+fn many_rows(n: usize, d: usize) -> Array2<f64> {
+    let mut x = Array2::from_shape_fn((n, d), |(i, k)| {
+        ((i * 7919 + k * 104_729 + i * k * 31) % 211) as f64 / 70.0 - 1.4
+    });
+    if n > 2 {
+        let first = x.row(0).to_owned();
+        x.row_mut(n - 1).assign(&first);
+        x.row_mut(1).fill(300.0);
+    }
+    x
+}
+
+#[test]
+fn stored_products_are_those_with_the_matrix() {
+    for n_threads in [1, 2] {
+        let exec = Executor::new(n_threads).unwrap();
+        for (norm, n, d) in [Norm::L1, Norm::L2].into_iter().flat_map(|norm| {
+            [(0, 3), (1, 3), (2, 1), (127, 5), (128, 2), (129, 40), (700, 17)]
+                .map(|(n, d)| (norm, n, d))
+        }) {
+            let x = many_rows(n, d);
+            let amplitudes = [0.5, 0.25, 0.7, 0.3, 2.0];
+            let parameters = [vec![0.4; d], amplitudes.to_vec()].concat();
+            let kernel = kernel(norm, d.saturating_sub(1), &parameters);
+            let k = kernel.matrix(&exec, x.view(), None).unwrap();
+            // The first column of a Cholesky factor.
+            let first = k.slice(s![.., ..1.min(n)]).mapv(|v| v / k[[0, 0]].sqrt());
+            let factor = if n_threads == 1 { Array2::zeros((n, 0)) } else { first };
+            let left = (&k - &factor.dot(&factor.t())).diag().mapv(|left| left.max(0.0));
+            let stored = StoredDistances::new(&exec, &kernel, x.view(), factor).unwrap();
+            assert_eq!(stored.n_rows(), n);
+            assert!(
+                (stored.mean_rest() - left.sum() / n.max(1) as f64).abs() <= 1e-6 * k.diag().sum()
+            );
+            let n_tiles = n.div_ceil(128);
+            assert_eq!(stored.n_bytes(), n_tiles * (n_tiles + 1) / 2 * 128 * 128 * 2);
+            for (m, unit) in [(0, 1.0), (1, 1e200), (15, 1.0), (16, 1e-200), (35, 1.0)] {
+                let v = Array2::from_shape_fn((n, m), |(i, k)| {
+                    unit * (((i * 31 + k * 7) % 13) as f64 - 6.0)
+                });
+                let found = stored.product(&exec, v.view()).unwrap();
+                let roots = left.mapv(f64::sqrt);
+                let magnitudes = v.mapv(f64::abs);
+                let all = k.diag().mapv(f64::sqrt);
+                let (size, whole) = (roots.dot(&magnitudes), all.dot(&magnitudes));
+                for (i, (found, right)) in
+                    found.rows().into_iter().zip(k.dot(&v).rows()).enumerate()
+                {
+                    for (m, (found, right)) in found.iter().zip(right).enumerate() {
+                        // Half of a multiple, and single precision.
+                        let most = 2e-5 * size[m] * roots[i] + 1e-6 * whole[m] * all[i];
+                        assert!((found - right).abs() <= most, "{norm:?} {n} {d} {m}");
+                    }
+                }
+            }
+            let v = Array2::from_shape_fn((n, 19), |(i, k)| ((i * 17 + k * 5) % 11) as f64 - 4.0);
+            let all = stored.product(&exec, v.view()).unwrap();
+            for k in 0..19 {
+                let one = stored.product(&exec, v.slice(s![.., k..=k])).unwrap();
+                assert_eq!(one.column(0), all.column(k));
+            }
+        }
+    }
+}
+
+#[test]
+fn stored_kernels_refuse_what_overflows_single_precision() {
+    let exec = Executor::new(1).unwrap();
+    let kernel = kernel(Norm::L2, 1, &[1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+    let x = array![[1.0], [1e60]];
+    assert!(kernel.matrix(&exec, x.view(), None).is_ok());
+    let refused = StoredDistances::new(&exec, &kernel, x.view(), Array2::zeros((2, 0)));
+    assert!(matches!(refused, Err(Error::NotFinite { row: 1, column: 0, .. })));
+    let x = array![[1.0], [2.0]];
+    for factor in [Array2::zeros((3, 1)), Array2::from_elem((2, 1), f64::NAN)] {
+        assert!(StoredDistances::new(&exec, &kernel, x.view(), factor).is_err());
+    }
+    let stored = StoredDistances::new(&exec, &kernel, x.view(), Array2::zeros((2, 0))).unwrap();
+    let refused = stored.product(&exec, Array2::zeros((3, 1)).view());
+    assert!(matches!(refused, Err(Error::Shape { .. })));
 }
 
 proptest! {

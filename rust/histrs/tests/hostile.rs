@@ -15,7 +15,7 @@ use histrs::clustering::{self, k_means, nearest_centers};
 use histrs::detection::{
     Cells, Filter, Part, PartModel, distance_transform, hog_pyramid, placements,
 };
-use histrs::distances::{DistanceKernel, Norm, Shape};
+use histrs::distances::{DistanceKernel, Norm, Shape, StoredDistances};
 use histrs::intersection::{
     CoordinateDescent, CubicFunctions, Interpolation, KnotProjection, LookupTable, LowRankInverse,
     ShapeFunctions, SortedColumns, StoredMinima, Transform, nearest_levels, transform_rows,
@@ -24,7 +24,6 @@ use histrs::kernels::{
     AdditiveKernel, chi2_distances, cubic_spline_gram, exp_chi2_gram, minmax_distances, minmax_gram,
 };
 use histrs::levels::LevelCodes;
-use histrs::matern::StoredMatern;
 use histrs::moments::{self, LassoProblem, Penalty, group_lasso_path};
 use histrs::ndarray::{Array, Array2, Array3, Dimension, IntoDimension, ShapeBuilder, array};
 use histrs::neighborhood::{Labels, needed_prototypes};
@@ -329,17 +328,25 @@ fn calls() -> Vec<Call> {
             let [n, _, d, _] = a.sizes;
             column_ranges(exec(), &a.rows::<T>(n, d).view()).map(drop)
         }),
-        ("DistanceKernel::new matrix slopes", |a| {
-            let [n, m, d, k] = a.sizes;
-            let norm = a.any(&[Norm::L1, Norm::L2]);
-            let shape = if a.flag() { Shape::Laplace } else { Shape::Matern };
-            let shapes: Vec<Shape> = a.vector(k).into_iter().map(shape).collect();
-            let (weights, amplitudes) = (a.vector(d), a.vector(k + 2));
-            let kernel = DistanceKernel::new(norm, a.size(d), weights, shapes, amplitudes)?;
-            let (x, y) = (a.array((n, d)), a.array((m, d)));
-            kernel.matrix(exec(), x.view(), a.flag().then(|| y.view()))?;
-            kernel.slopes(exec(), x.view(), a.array((n, n)).view()).map(drop)
-        }),
+        (
+            "DistanceKernel::new matrix slopes StoredDistances::new n_rows n_bytes mean_rest product",
+            |a| {
+                let [n, m, d, k] = a.sizes;
+                let norm = a.any(&[Norm::L1, Norm::L2]);
+                let shape = if a.flag() { Shape::Laplace } else { Shape::Matern };
+                let shapes: Vec<Shape> = a.vector(k).into_iter().map(shape).collect();
+                let (weights, amplitudes) = (a.vector(d), a.vector(k + 2));
+                let kernel = DistanceKernel::new(norm, a.size(d), weights, shapes, amplitudes)?;
+                let (x, y) = (a.array((n, d)), a.array((m, d)));
+                kernel.matrix(exec(), x.view(), a.flag().then(|| y.view()))?;
+                if let Ok(stored) = StoredDistances::new(exec(), &kernel, x.view(), a.array((n, m)))
+                {
+                    let _ = (stored.n_rows(), stored.n_bytes(), stored.mean_rest());
+                    stored.product(exec(), a.array((n, k)).view())?;
+                }
+                kernel.slopes(exec(), x.view(), a.array((n, n)).view()).map(drop)
+            },
+        ),
         ("LevelCodes::new n_rows n_levels co_occurrence forms sums scores", |a| {
             let [n, _, d, m] = a.sizes;
             let codes = a.codes::<u16>(d, n, 3);
@@ -551,12 +558,6 @@ fn calls() -> Vec<Call> {
                 cubic_spline_gram(exec(), &x, y).map(drop)
             },
         ),
-        ("StoredMatern::new n_rows n_bytes product", |a| {
-            let [n, _, d, k] = a.sizes;
-            let stored = StoredMatern::new(exec(), a.array((n, d)).view(), a.number(1.0))?;
-            let _ = (stored.n_rows(), stored.n_bytes());
-            stored.product(exec(), a.array((n, k)).view()).map(drop)
-        }),
         ("HistogramMatrix::dense csr n_rows n_columns check check_finite row_sums", |a| {
             let [n, _, d, _] = a.sizes;
             let x = a.rows::<T>(n, d);

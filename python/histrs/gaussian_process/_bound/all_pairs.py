@@ -236,7 +236,7 @@ class StoredBound(AllPairs):
     @property
     def least_ratio(self) -> float:  # type: ignore[override]
         """Noise over amplitude that what is kept of the rows asks for."""
-        return self.kernel.least_ratio(self.n_rows)
+        return self.kernel.least_ratio(self.stored, self.n_rows)
 
     @cached_property
     def diagonal(self) -> Array:

@@ -110,7 +110,7 @@ class Kernel:
         """Return how many columns of the matrix of so many rows are worth preconditioning by."""
         return 512
 
-    def least_ratio(self, n_rows: int) -> float:
+    def least_ratio(self, stored: Any, n_rows: int) -> float:
         """Return the ratio of noise to amplitude that what is kept of so many rows asks for."""
         return 0.0
 

@@ -11,6 +11,7 @@ import numpy as np
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._kernels.base import Takes
+from histrs.gaussian_process._kernels.kept_distances import KeptDistances
 
 Norm: TypeAlias = Literal["l1", "l2"]
 
@@ -24,7 +25,7 @@ AMPLITUDE = -1.5
 
 
 @dataclass(frozen=True)
-class DistanceMixture:
+class DistanceMixture(KeptDistances):
     r"""The kernel :math:`\sum_k a_k \phi_k(D) + e\,(|x| + |x'| - D)/2 + c` of a distance `D`.
 
     The distance is :math:`\sum_d w_d |x_d - x'_d|` ("l1"), or the root of
@@ -73,6 +74,10 @@ class DistanceMixture:
     def __getstate__(self) -> dict[str, Any]:
         """Return the parameters, of which all else is made."""
         return {k: v for k, v in vars(self).items() if k != "_core"}
+
+    def core(self, n_columns: int) -> _histrs.DistanceKernel:
+        """Return the kernel of rows."""
+        return self._core
 
     # ---- as bound kernels ask ------------------------------------------------------------------
 

@@ -10,22 +10,16 @@ from sklearn.metrics.pairwise import euclidean_distances
 from histrs import _histrs
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._kernels.kept_distances import KeptDistances
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 ShapeName: TypeAlias = Literal["matern-3/2", "matern-5/2", "laplace", "gaussian"]
 
 # Part of the root mean squared distance between rows that is the length where it is to be chosen.
 _LENGTH = 0.6
-# Kept entries are whole multiples of 1/65535. A matrix of their errors has eigenvalues of some
-# twice their deviation, 1/65535/sqrt(12), times the root of the number of rows. Eight times that
-# leaves iterations nothing to stumble over, and classes are told apart no worse.
-_ROUNDING = 16.0 / (65535.0 * np.sqrt(12.0))
-# Rows for each column that preconditions, and least and most of these.
-_ROWS_A_LANDMARK = 16
-_LANDMARKS = (512, 2048)
 
 
-class Radial(Kernel):
+class Radial(KeptDistances, Kernel):
     r"""A function of the Euclidean distance `d` between rows of numbers.
 
     With :math:`r = d / \mathrm{length}`, and :math:`s` for :math:`\sqrt 3\, r` or
@@ -69,8 +63,6 @@ class Radial(Kernel):
 
     leaves_level: ClassVar[bool] = True
     most_factorised: ClassVar[int] = 8192
-    is_single: ClassVar[bool] = True
-    least_tol: ClassVar[float] = 1e-3
 
     def __init__(
         self,
@@ -130,24 +122,15 @@ class Radial(Kernel):
 
     @property
     def can_be_stored(self) -> bool:
-        """Whether there is something to keep: of "matern-3/2"."""
-        return self.shape == "matern-3/2"
+        """Whether there is something to keep: of "matern-3/2" and of "laplace"."""
+        return self.shape in ("matern-3/2", "laplace")
 
-    def stored(self, X: Array, n_threads: int) -> _histrs.StoredMatern:
-        """Return the kernel of all pairs of rows in 16 bits."""
-        return _histrs.StoredMatern(np.ascontiguousarray(X), self.length_, n_threads)
-
-    def product(self, stored: _histrs.StoredMatern, V: Array, n_threads: int) -> Array:
-        """Return the product of the kernel matrix with `V`."""
-        return stored.product(V, n_threads)
-
-    def n_landmarks(self, n_rows: int) -> int:
-        """Return how many columns of the matrix of so many rows are worth preconditioning by."""
-        return int(np.clip(n_rows // _ROWS_A_LANDMARK, *_LANDMARKS))
-
-    def least_ratio(self, n_rows: int) -> float:
-        """Return the noise over amplitude beside which rounded entries do no harm."""
-        return float(_ROUNDING * np.sqrt(n_rows))
+    def core(self, n_columns: int) -> _histrs.DistanceKernel:
+        """Return the kernel of rows of so many columns."""
+        lengths: tuple[list[float], list[float]] = ([self.length_], [])
+        laplace, matern = lengths if self.shape == "laplace" else lengths[::-1]
+        of_rows = False, n_columns, [1.0] * n_columns
+        return _histrs.DistanceKernel(*of_rows, laplace, matern, [1.0, 0.0, 0.0])
 
 
 def length_of(X: Array) -> float:

@@ -86,6 +86,12 @@ impl DistanceKernel {
         self.amplitudes[self.shapes.len()]
     }
 
+    /// The kernel of a row at this distance from one of zeros with itself.
+    pub(super) fn variance(&self, norm: f64) -> f64 {
+        let of_shapes: f64 = self.amplitudes[..self.shapes.len()].iter().sum();
+        of_shapes + self.energy() * norm + self.constant()
+    }
+
     /// The constant.
     pub(super) fn constant(&self) -> f64 {
         self.amplitudes[self.shapes.len() + 1]

@@ -27,8 +27,8 @@ impl DistanceKernel {
         x: ArrayView2<'_, f64>,
         y: Option<ArrayView2<'_, f64>>,
     ) -> Result<Array2<f64>> {
-        let rows = Columns::new(self, x, "X")?;
-        let of_y = y.map(|y| Columns::new(self, y, "Y")).transpose()?;
+        let rows = Columns::<f64>::new(self, x, "X")?;
+        let of_y = y.map(|y| Columns::<f64>::new(self, y, "Y")).transpose()?;
         let others = of_y.as_ref().unwrap_or(&rows);
         let n = others.n_rows();
         let mut matrix = memory::zero_matrix((rows.n_rows(), n))?;

@@ -12,6 +12,7 @@
 //! | `tile` | distances of one row to a block of others, functions of them, and sums by column |
 //! | `matrix` | the kernel between any rows |
 //! | `slopes` | sums of slopes of the kernel matrix, by parameter |
+//! | `stored` | the kernel of all pairs in two bytes each, for products |
 //!
 //! # Examples
 //!
@@ -32,7 +33,9 @@ mod kernel;
 mod matrix;
 mod rows;
 mod slopes;
+mod stored;
 mod tile;
 
 pub use kernel::{DistanceKernel, Norm, Shape};
 pub use slopes::Slopes;
+pub use stored::StoredDistances;

@@ -5,15 +5,16 @@ use ndarray::{Array2, ArrayView2};
 use super::{DistanceKernel, Norm};
 use crate::error::{Error, Result, check_length};
 use crate::memory;
+use crate::simd::Elementary;
 
 /// Rows, column after column, numbers times their weights.
-pub(super) struct Columns {
-    pub(super) values: Array2<f64>,
+pub(super) struct Columns<T> {
+    pub(super) values: Array2<T>,
     /// The distance of each row from one of zeros.
     pub(super) norms: Vec<f64>,
 }
 
-impl Columns {
+impl<T: Elementary> Columns<T> {
     pub(super) fn new(
         kernel: &DistanceKernel,
         x: ArrayView2<'_, f64>,
@@ -29,14 +30,14 @@ impl Columns {
             let is_number = column < kernel.n_numbers;
             let values = out.iter_mut().zip(x.column(column)).zip(&mut norms);
             for (row, ((out, &value), norm)) in values.enumerate() {
-                *out = if is_number { value * weight } else { value };
-                let part = if is_number { out.abs() } else { weight };
+                *out = T::from_f64(if is_number { value * weight } else { value });
+                let part = if is_number { Elementary::abs(out.to_f64()) } else { weight };
                 *norm += match kernel.norm {
                     Norm::L1 => part,
                     Norm::L2 => part * part,
                 };
                 // A finite number may overflow when it is squared.
-                if !(value.is_finite() && norm.is_finite()) {
+                if !(value.is_finite() && T::from_f64(*norm).to_f64().is_finite()) {
                     return Err(Error::NotFinite { name, row, column, value });
                 }
             }
@@ -52,7 +53,7 @@ impl Columns {
     }
 
     /// One row.
-    pub(super) fn row(&self, i: usize) -> Result<Vec<f64>> {
+    pub(super) fn row(&self, i: usize) -> Result<Vec<T>> {
         memory::collected(self.values.column(i).iter().copied())
     }
 }

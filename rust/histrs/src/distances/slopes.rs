@@ -37,7 +37,7 @@ impl DistanceKernel {
         x: ArrayView2<'_, f64>,
         g: ArrayView2<'_, f64>,
     ) -> Result<Slopes> {
-        let rows = Columns::new(self, x, "X")?;
+        let rows = Columns::<f64>::new(self, x, "X")?;
         let n = rows.n_rows();
         let cure = "give one for each row of X";
         check_length("the number of rows of G", g.nrows(), n, cure)?;
@@ -69,7 +69,7 @@ impl DistanceKernel {
     /// Adds a row of the lower triangle.
     fn add_row(
         &self,
-        rows: &Columns,
+        rows: &Columns<f64>,
         i: usize,
         g: ArrayView2<'_, f64>,
         part: &mut Part,
@@ -99,7 +99,7 @@ impl DistanceKernel {
     }
 
     /// Adds what the norms of rows, which the Brownian motion has, change by.
-    fn add_norms(&self, rows: &Columns, total: &mut Part) {
+    fn add_norms(&self, rows: &Columns<f64>, total: &mut Part) {
         for (i, of_row) in total.of_rows.iter().enumerate() {
             let times = self.energy() * of_row;
             for (d, (sum, &weight)) in total.weights.iter_mut().zip(&self.weights).enumerate() {

@@ -15,22 +15,23 @@ pub(super) const BLOCK: usize = 256;
 const LANES: usize = 8;
 
 /// A row, and the block of others that it meets.
-pub(super) struct Tile<'a> {
+pub(super) struct Tile<'a, T> {
     pub(super) kernel: &'a DistanceKernel,
-    pub(super) row: &'a [f64],
+    pub(super) row: &'a [T],
     pub(super) norm: f64,
-    pub(super) others: &'a Columns,
+    pub(super) others: &'a Columns<T>,
     pub(super) block: Range<usize>,
 }
 
-impl Tile<'_> {
+impl<T: Elementary> Tile<'_, T> {
     /// Writes the distances.
-    pub(super) fn distances(&self, out: &mut [f64]) -> Result<()> {
-        out.fill(0.0);
+    pub(super) fn distances(&self, out: &mut [T]) -> Result<()> {
+        out.fill(T::default());
         for d in 0..self.row.len() {
             let (values, x) = (self.values(d)?, self.row[d]);
             let (is_number, norm) = (d < self.kernel.n_numbers, self.kernel.norm);
-            dispatch(AddColumn { norm, is_number, x, weight: self.weight(d), values, out });
+            let weight = T::from_f64(self.weight(d));
+            dispatch(AddColumn { norm, is_number, x, weight, values, out });
         }
         if self.kernel.norm == Norm::L2 {
             dispatch(Roots { out });
@@ -39,17 +40,31 @@ impl Tile<'_> {
     }
 
     /// Writes the kernel of these distances.
-    pub(super) fn values_of(&self, distances: &[f64], out: &mut [f64]) {
+    pub(super) fn values_of(&self, distances: &[T], out: &mut [T]) {
         let (half, constant) = (0.5 * self.kernel.energy(), self.kernel.constant());
         let norms = &self.others.norms[self.block.clone()];
         for ((out, &d), &norm) in out.iter_mut().zip(distances).zip(norms) {
-            *out = constant + half * (self.norm + norm - d);
+            *out = T::from_f64(constant + half * (self.norm + norm - d.to_f64()));
         }
         for (&shape, &amplitude) in self.kernel.shapes.iter().zip(&self.kernel.amplitudes) {
-            dispatch(AddShape { shape, amplitude, distances, out });
+            let (rate, amplitude) = (T::from_f64(shape.rate()), T::from_f64(amplitude));
+            dispatch(AddShape { shape, rate, amplitude, distances, out });
         }
     }
 
+    fn values(&self, d: usize) -> Result<&[T]> {
+        let column = self.others.values.row(d).to_slice();
+        let column = column.ok_or(Error::Internal("columns lie one after the other"))?;
+        Ok(&column[self.block.clone()])
+    }
+
+    fn weight(&self, d: usize) -> f64 {
+        let weight = self.kernel.weights[d];
+        if self.kernel.norm == Norm::L2 { weight * weight } else { weight }
+    }
+}
+
+impl Tile<'_, f64> {
     /// Writes `g` times the slope of the kernel by the distance, and adds `g` times the kernel of each
     /// amplitude to `sums`. Distances of the L2 norm are divided by.
     pub(super) fn slopes(&self, distances: &[f64], g: &[f64], out: &mut [f64], sums: &mut [f64]) {
@@ -81,26 +96,16 @@ impl Tile<'_> {
         }
         Ok(())
     }
-
-    fn values(&self, d: usize) -> Result<&[f64]> {
-        let column = self.others.values.row(d).to_slice();
-        let column = column.ok_or(Error::Internal("columns lie one after the other"))?;
-        Ok(&column[self.block.clone()])
-    }
-
-    fn weight(&self, d: usize) -> f64 {
-        let weight = self.kernel.weights[d];
-        if self.kernel.norm == Norm::L2 { weight * weight } else { weight }
-    }
 }
 
 /// What a column adds to a distance, or to its square.
 #[inline(always)]
-fn part(norm: Norm, is_number: bool, x: f64, weight: f64) -> impl Fn(f64) -> f64 + Copy {
+fn part<T: Elementary>(norm: Norm, is_number: bool, x: T, weight: T) -> impl Fn(T) -> T + Copy {
     move |y| match (is_number, norm) {
-        (true, Norm::L1) => Elementary::abs(x - y),
+        (true, Norm::L1) => (x - y).abs(),
         (true, Norm::L2) => (x - y) * (x - y),
-        (false, _) => f64::from(u8::from(x != y)) * weight,
+        (false, _) if x == y => T::default(),
+        (false, _) => weight,
     }
 }
 
@@ -125,33 +130,33 @@ macro_rules! with_part {
     }};
 }
 
-struct AddColumn<'a> {
+struct AddColumn<'a, T> {
     norm: Norm,
     is_number: bool,
-    x: f64,
-    weight: f64,
-    values: &'a [f64],
-    out: &'a mut [f64],
+    x: T,
+    weight: T,
+    values: &'a [T],
+    out: &'a mut [T],
 }
 
-impl WithSimd for AddColumn<'_> {
+impl<T: Elementary> WithSimd for AddColumn<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         with_part!(self, part => {
             for (out, &y) in self.out.iter_mut().zip(self.values) {
-                *out += part(y);
+                *out = *out + part(y);
             }
         });
     }
 }
 
-struct Roots<'a> {
-    out: &'a mut [f64],
+struct Roots<'a, T> {
+    out: &'a mut [T],
 }
 
-impl WithSimd for Roots<'_> {
+impl<T: Elementary> WithSimd for Roots<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -160,27 +165,29 @@ impl WithSimd for Roots<'_> {
     }
 }
 
-struct AddShape<'a> {
+struct AddShape<'a, T> {
     shape: Shape,
-    amplitude: f64,
-    distances: &'a [f64],
-    out: &'a mut [f64],
+    rate: T,
+    amplitude: T,
+    distances: &'a [T],
+    out: &'a mut [T],
 }
 
-impl WithSimd for AddShape<'_> {
+impl<T: Elementary> WithSimd for AddShape<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let (rate, amplitude) = (self.shape.rate(), self.amplitude);
+        let (rate, amplitude) = (self.rate, self.amplitude);
+        let (zero, one) = (T::default(), T::from_f64(1.0));
         let pairs = self.out.iter_mut().zip(self.distances);
         match self.shape {
-            Shape::Laplace(_) => {
-                pairs.for_each(|(out, &d)| *out += amplitude * (-rate * d).exp_in_range());
-            }
+            Shape::Laplace(_) => pairs.for_each(|(out, &d)| {
+                *out = *out + amplitude * (zero - rate * d).exp_in_range();
+            }),
             Shape::Matern(_) => pairs.for_each(|(out, &d)| {
                 let s = rate * d;
-                *out += amplitude * (1.0 + s) * (-s).exp_in_range();
+                *out = *out + amplitude * (one + s) * (zero - s).exp_in_range();
             }),
         }
     }

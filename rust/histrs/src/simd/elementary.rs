@@ -21,6 +21,9 @@ pub(crate) trait Elementary:
 
     /// Magnitude.
     fn abs(self) -> Self;
+
+    /// Square root.
+    fn sqrt(self) -> Self;
 }
 
 macro_rules! impl_real {
@@ -65,6 +68,11 @@ macro_rules! impl_real {
             #[inline(always)]
             fn abs(self) -> Self {
                 <$t>::abs(self)
+            }
+
+            #[inline(always)]
+            fn sqrt(self) -> Self {
+                <$t>::sqrt(self)
             }
         }
     };

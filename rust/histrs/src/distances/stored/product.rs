@@ -16,8 +16,10 @@ const TIMES: usize = 8;
 /// Entries in the widest vector.
 const LANES: usize = 16;
 
-/// Right-hand sides in single precision, each over its largest magnitude, one after the other, and
-/// zeros up to whole tiles.
+/// Right-hand sides, times the roots of what is left of variances of rows, in single precision.
+///
+/// Each is divided by its largest magnitude. They lie one after the other, with zeros up to whole
+/// tiles.
 pub(super) struct RightSides {
     numbers: AlignedVec<f32>,
     scales: Vec<f64>,
@@ -26,15 +28,16 @@ pub(super) struct RightSides {
 
 impl RightSides {
     #[allow(clippy::cast_possible_truncation)] // rounded
-    pub(super) fn new(v: ArrayView2<'_, f64>) -> Result<Self> {
+    pub(super) fn new(v: ArrayView2<'_, f64>, roots: &[f64]) -> Result<Self> {
         let n_padded = v.nrows().next_multiple_of(TILE);
         let mut numbers = AlignedVec::zeros(v.ncols() * n_padded)?;
         let mut scales = memory::with_capacity(v.ncols())?;
         for (k, v) in v.columns().into_iter().enumerate() {
-            let largest = v.iter().fold(0.0_f64, |largest, v| largest.max(v.abs()));
+            let largest =
+                v.iter().zip(roots).fold(0.0_f64, |largest, (v, r)| largest.max((v * r).abs()));
             let scale = if largest > 0.0 { largest } else { 1.0 };
-            for (out, &v) in numbers[k * n_padded..].iter_mut().zip(v) {
-                *out = (v / scale) as f32;
+            for (out, (&v, root)) in numbers[k * n_padded..].iter_mut().zip(v.iter().zip(roots)) {
+                *out = (v * root / scale) as f32;
             }
             scales.push(scale);
         }
@@ -93,9 +96,9 @@ impl TileSums {
 /// Adds the product of tiles side by side and the numbers of their columns.
 pub(super) struct AddOfRows<'a> {
     /// At most [`TILES`].
-    pub(super) tiles: &'a [u16],
+    pub(super) tiles: &'a [i16],
     /// What is met next, which is asked for meanwhile: the columns of a tile are far apart.
-    pub(super) next: &'a [u16],
+    pub(super) next: &'a [i16],
     pub(super) right: &'a RightSides,
     /// Which of the tiles is the first.
     pub(super) first: usize,
@@ -159,9 +162,9 @@ impl Add for AddOfRows<'_> {
 
 /// Adds the product of a tile, turned, and the numbers of its rows.
 pub(super) struct AddOfColumns<'a> {
-    pub(super) tile: &'a [u16],
+    pub(super) tile: &'a [i16],
     /// What is met next, as above.
-    pub(super) next: &'a [u16],
+    pub(super) next: &'a [i16],
     pub(super) right: &'a RightSides,
     /// Which tile of rows that is.
     pub(super) first: usize,
@@ -241,7 +244,7 @@ fn add_all<S: Simd>(simd: S, n_outputs: usize, sums: &mut impl Add) {
 /// A vector of entries as they are kept, in single precision.
 #[inline(always)]
 #[allow(clippy::needless_range_loop)] // as above
-fn entries<S: Simd>(kept: &[u16]) -> S::f32s {
+fn entries<S: Simd>(kept: &[i16]) -> S::f32s {
     let mut numbers = [0.0_f32; LANES];
     for k in 0..S::F32_LANES {
         numbers[k] = f32::from(kept[k]);

@@ -1,0 +1,128 @@
+//! What a factor leaves of the kernel of all pairs of rows, in tiles of the lower triangle.
+
+use ndarray::linalg::general_mat_mul;
+use ndarray::{Array2, s};
+use pulp::{Simd, WithSimd};
+
+use crate::distances::DistanceKernel;
+use crate::distances::rows::Columns;
+use crate::distances::tile::Tile;
+use crate::error::{Error, Result};
+use crate::exec::Executor;
+use crate::lower_triangle::{self, TILE};
+use crate::memory;
+use crate::simd::{AlignedVec, dispatch};
+
+/// What an entry of 1 is kept as.
+pub(super) const LARGEST: f64 = i16::MAX as f64;
+/// Rows whose products with those of a tile are computed at a time.
+const COLUMNS: usize = 4 * TILE;
+
+/// Rows with a factor, in single precision.
+pub(super) struct Rest<'a> {
+    pub(super) kernel: &'a DistanceKernel,
+    pub(super) rows: Columns<f32>,
+    pub(super) factor: Array2<f32>,
+    /// What an entry is multiplied by for each of its rows.
+    units: Vec<f32>,
+}
+
+impl<'a> Rest<'a> {
+    /// `roots` are those of what is left of the variances of rows.
+    #[allow(clippy::cast_possible_truncation)] // rounded
+    pub(super) fn new(
+        kernel: &'a DistanceKernel,
+        rows: Columns<f32>,
+        factor: Array2<f32>,
+        roots: &[f64],
+    ) -> Result<Self> {
+        let unit = |&r: &f64| if r > 0.0 { (LARGEST.sqrt() / r) as f32 } else { 0.0 };
+        let units = memory::collected(roots.iter().map(unit))?;
+        Ok(Self { kernel, rows, factor, units })
+    }
+
+    /// All entries over the roots of what is left of the variances of their rows, in tiles.
+    pub(super) fn tiles(&self, exec: &Executor) -> Result<AlignedVec<i16>> {
+        let n = self.rows.n_rows();
+        let n_tiles = n.div_ceil(TILE);
+        let mut tiles = AlignedVec::zeros(lower_triangle::len::<i16>(n)?)?;
+        let mut of_rows = memory::with_capacity(n_tiles)?;
+        let mut rest = &mut tiles[..];
+        for i in 0..n_tiles {
+            let (of_row, others) = rest.split_at_mut((i + 1) * TILE * TILE);
+            of_rows.push((i, of_row));
+            rest = others;
+        }
+        // The longest first, so that none is waited for at the end.
+        of_rows.reverse();
+        exec.for_chunks(&mut of_rows, 1, |_, of_rows| {
+            of_rows.iter_mut().try_for_each(|(i, tiles)| self.keep(exec, *i, tiles))
+        })?;
+        Ok(tiles)
+    }
+
+    /// Keeps a row of tiles: a tile of columns stays in the cache while all rows meet it.
+    fn keep(&self, exec: &Executor, i: usize, tiles: &mut [i16]) -> Result<()> {
+        let Self { kernel, rows, factor, units } = self;
+        let own = i * TILE..rows.n_rows().min((i + 1) * TILE);
+        let of_own = own.clone().map(|i| rows.row(i)).collect::<Result<Vec<_>>>()?;
+        let mut products = memory::zero_matrix((own.len(), COLUMNS))?;
+        let (mut distances, mut values) = ([0.0_f32; TILE], [0.0_f32; TILE]);
+        for (j, tile) in tiles.chunks_exact_mut(TILE * TILE).enumerate() {
+            exec.check()?;
+            let first = j * TILE;
+            if first.is_multiple_of(COLUMNS) && factor.ncols() > 0 {
+                let others = first..own.end.min(first + COLUMNS);
+                let mut products = products.slice_mut(s![.., ..others.len()]);
+                let (left, right) =
+                    (factor.slice(s![own.clone(), ..]), factor.slice(s![others, ..]));
+                general_mat_mul(1.0, &left, &right.t(), 0.0, &mut products);
+            }
+            let block = first..own.end.min(first + TILE);
+            let known = first % COLUMNS..first % COLUMNS + block.len();
+            for (((i, row), known), out) in own
+                .clone()
+                .zip(&of_own)
+                .zip(products.slice(s![.., known]).rows())
+                .zip(tile.chunks_exact_mut(TILE))
+            {
+                let known = known.to_slice().ok_or(Error::Internal("products lie in rows"))?;
+                let norm = rows.norms[i];
+                let tile = Tile { kernel, row, norm, others: rows, block: block.clone() };
+                let (distances, values) =
+                    (&mut distances[..block.len()], &mut values[..block.len()]);
+                tile.distances(distances)?;
+                tile.values_of(distances, values);
+                let units = (units[i], &units[block.clone()]);
+                dispatch(Round { values, known, units, out });
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Rounds what is left of entries to whole multiples.
+struct Round<'a> {
+    values: &'a [f32],
+    known: &'a [f32],
+    units: (f32, &'a [f32]),
+    out: &'a mut [i16],
+}
+
+impl WithSimd for Round<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // the lowest bits are meant
+    fn with_simd<S: Simd>(self, _: S) {
+        const MOST: f32 = LARGEST as f32;
+        let entries = self.values.iter().zip(self.known).zip(self.units.1);
+        for (out, ((&value, &known), &unit)) in self.out.iter_mut().zip(entries) {
+            let left = (value - known) * self.units.0 * unit;
+            let left = if left < MOST { left } else { MOST };
+            let left = if left > -MOST { left } else { -MOST };
+            // Added to 1.5 * 2^23, numbers are rounded to whole ones, which are the lowest bits.
+            *out = (left + 12_582_912.0).to_bits() as i16;
+        }
+    }
+}
