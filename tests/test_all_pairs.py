@@ -872,7 +872,7 @@ def test_the_matern_kernel_is_its_definition(rng, length):
 
 
 @each("shape", ["laplace", "matern-3/2"])
-@each("n", [300, 700])
+@each("n", [700, 1200])
 def test_rounded_entries_are_below_the_least_noise(rng, n, shape):
     kernel = Radial(shape, length=0.5).taken(ROWS)
     X = rng.normal(size=(n, 3))

@@ -20,6 +20,7 @@ from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.distances import _Evidence, learn
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
+from histrs.gaussian_process._tabular import members
 from histrs.gaussian_process._tabular.blend import simplex_weights
 from histrs.gaussian_process._tabular.gaps import filled
 from histrs.gaussian_process._tabular.rows import TableRows
@@ -387,6 +388,32 @@ def test_several_targets_are_each_by_itself():
     assert_allclose(model.predict(X)[:, 0], alone.predict(X), rtol=1e-6)
     with pytest.raises(ValueError, match="left out"):
         model.predict_leave_one_out()
+
+
+def test_many_rows_are_fitted_by_products(monkeypatch):
+    X, y = curved(0, 900)
+    y = y + 3.0 * X[:, 1]
+    new = curved(1, 300)[0]
+    exact = TabularGPRegressor(random_state=0).fit(X, y)
+    labels = y > np.median(y)
+    exactly = TabularGPClassifier(random_state=0).fit(X, labels)
+    monkeypatch.setattr(members, "MOST_FACTORISED", 300)
+    model = TabularGPRegressor(random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match=r"^Some rows are not left out"):
+        model.predict_leave_one_out()
+    (mean, std), (right, width) = (m.predict(new, return_std=True) for m in (model, exact))
+    assert np.sqrt(np.mean((mean - right) ** 2)) < 0.25 * width.mean()
+    # Weights of members and the spread are learned from fewer rows.
+    assert_allclose(np.median(std / width), 1.0, atol=0.15)
+    copy = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(copy.predict(new, return_std=True), (mean, std))
+    assert len(pickle.dumps(model)) < 8 * len(X) ** 2
+    classifier = TabularGPClassifier(random_state=0).fit(X, labels)
+    P, Q = classifier.predict_proba(new), exactly.predict_proba(new)
+    assert np.mean(np.abs(P - Q)) < 0.06
+    monkeypatch.setattr(members, "_MOST_STORED", 500)
+    some = TabularGPRegressor(members=["ranks", "levels"], random_state=0).fit(X, y)
+    assert np.sqrt(np.mean((some.predict(new) - right) ** 2)) < 0.5 * width.mean()
 
 
 def test_models_are_searched_and_kept():

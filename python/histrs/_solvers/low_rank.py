@@ -163,8 +163,10 @@ class Landmarks(_PartialFactor):
     ) -> None:
         largest = float(np.max(diagonal, initial=0.0))
         dtype, whitens = precision_of_factor(diagonal, s, row_scale)
-        F_T, _ = factor_by_pivots(columns, diagonal.copy(), _FLOOR * largest, rank, dtype)
-        self._invert(F_T, s, n_threads, row_scale, whitens=whitens)
+        # Where single precision drowns the noise, it would fill the last columns with rounding.
+        computed, floor = (dtype, _FLOOR) if whitens else (np.float64, _LOW_FLOOR)
+        F_T, _ = factor_by_pivots(columns, diagonal.copy(), floor * largest, rank, computed)
+        self._invert(F_T.astype(dtype, copy=False), s, n_threads, row_scale, whitens=whitens)
 
 
 class PivotedCholesky(_PartialFactor):

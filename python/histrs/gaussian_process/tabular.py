@@ -113,7 +113,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     training rows that are near in the others, several at a time, and the spread of these is part of
     the answer.
 
-    More than 10,000 rows are learned from by "levels" alone; the other members take 10,000 of them.
+    Up to 6,000 rows, systems are factorised. Of more, "radial" and "ranks" keep all pairs of at most
+    65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are left out then,
+    until members have their weights.
 
     Examples
     --------
@@ -317,7 +319,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         found = [fit.left_out_moments for fit in self._fits]
         if any(len(mean) < len(self._rows.values) for mean, _ in found):
             raise ValueError(
-                "Some rows are not left out: targets miss them, or there are more than 10,000."
+                "Some rows are not left out: targets miss them, or there are more than 6,000."
             )
         mean, std = (np.column_stack(part) for part in zip(*found, strict=True))
         return self._shaped(mean), self._shaped(std)

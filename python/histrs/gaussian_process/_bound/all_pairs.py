@@ -272,5 +272,13 @@ class StoredBound(AllPairs):
         of_rows = s, rank, self.n_threads, row_scale
         return Landmarks(lambda rows: self.columns_of_matrix(rows).T, self.diagonal, *of_rows)
 
+    def drop_pairs(self) -> None:
+        """Free what is kept of all pairs of rows, which is computed again where it is asked for."""
+        vars(self).pop("stored", None)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what cannot be computed again."""
+        return {k: v for k, v in vars(self).items() if k != "stored"}
+
     def _of_rows(self, X: Any) -> Self:
         return replace(self, X=X)

@@ -60,6 +60,10 @@ class LevelBound(Bound):
         counts = self._counts if row_scale is None else self._counted(np.square(row_scale))
         return self.kernel.to_weights(self.kernel.to_weights(counts).T)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what cannot be computed again."""
+        return {k: v for k, v in vars(self).items() if k != "_counts"}
+
     @cached_property
     def _counts(self) -> Array:
         return self._counted(None)

@@ -12,7 +12,7 @@ from histrs._solvers.low_rank import factor_by_pivots
 
 # Columns of the factor that is kept as it is: smooth functions are in it, whose amplitudes rounding
 # would drown noise in. With the part of the largest variance below which nothing is left of a row.
-_RANK = 128
+_RANK = 256
 _FLOOR = 1e-9
 # What is left is kept as whole multiples of 1/32767. A matrix of their errors has eigenvalues of
 # some twice their deviation, 1/32767/sqrt(12), times the root of the number of rows. Twice that

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -113,6 +115,8 @@ class CachedVariance:
             if error < _TOLERATED * self.error:
                 self.error, self._nearby, uppers = error, nearby, both
         self._plane = _Plane(uppers, exact)
+        # Without the preconditioner, which nothing asks for any more.
+        self._system = replace(system)
 
     def of(self, X: Matrix) -> Array:
         """Return the variance of every row, without amplitude."""

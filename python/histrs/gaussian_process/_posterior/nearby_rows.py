@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,19 +47,27 @@ class NearbyRows:
     """
 
     def __init__(self, system: System, space: KrylovSpace) -> None:
-        self._system, self._rows = system, space.rows
+        self._system, self._rows = replace(system), space.rows
         coordinates = space.coordinates
         cells = _cells(coordinates, min(_MAX_CELLS, -(-len(coordinates) // _ROWS_OF_CELL)))
         self._centres = np.array([coordinates[cell].mean(axis=0) for cell in cells])
         self._members = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
         self._known = space.AQ @ space.root
-        single = system.s > _LEAST_NOISE_OF_SINGLE * float(np.mean(system.diagonal))
-        self._factors: list[NDArray[np.floating]] = []
-        with blas_threads_at_most(1):
-            for near in self._members:
-                C = self._matrix(near) - self._known[near] @ self._known[near].T
-                factor = _factor(C, self._least)
-                self._factors.append(factor.astype(np.float32) if single else factor)
+        self._single = system.s > _LEAST_NOISE_OF_SINGLE * float(np.mean(system.diagonal))
+        self._factors: dict[int, NDArray[np.floating]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all but the factors, which are made again where they are asked for."""
+        return {**vars(self), "_factors": {}}
+
+    def _factor_of(self, cell: int) -> NDArray[np.floating]:
+        """Return the factor of `C` of a cell, made when it is first asked for."""
+        if cell not in self._factors:
+            near = self._members[cell]
+            C = self._matrix(near) - self._known[near] @ self._known[near].T
+            factor = _factor(C, self._least)
+            self._factors[cell] = factor.astype(np.float32) if self._single else factor
+        return self._factors[cell]
 
     @property
     def _least(self) -> float:
@@ -100,7 +110,7 @@ class NearbyRows:
         return _nearest(self._centres, coordinates, min(_ASKED, len(self._centres)))
 
     def _square(self, cell: int, c: Array) -> Array:
-        factor = self._factors[cell]
+        factor = self._factor_of(int(cell))
         c = c.astype(factor.dtype, copy=False)
         left = linalg.solve_triangular(factor, c, lower=True, check_finite=False)
         square: Array = np.einsum("ij,ij->j", left, left)

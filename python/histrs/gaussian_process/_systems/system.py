@@ -164,6 +164,11 @@ class System:
         vars(changed).update(known)
         return changed
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what cannot be computed again, such as a factor of all rows."""
+        left_out = () if self.bound.has_weights else ("factor",)
+        return {k: v for k, v in vars(self).items() if k not in left_out}
+
     def check(self) -> None:
         """Fail, with the index and the cure, where the system cannot be solved."""
         Scales(self.noise, self.amplitude).check()
@@ -364,7 +369,8 @@ class System:
             )
         near = self.preconditioner
         if self.bound.is_single:
-            return partial(block_cg, preconditioner=near.solve_cheaply)
+            drowned = not survives_single_precision(self.diagonal.sum(), self.s)
+            return partial(block_cg, preconditioner=near.solve if drowned else near.solve_cheaply)
         if n_outputs < _MIN_NESTED_OUTPUTS or not self.survives_single_precision:
             return partial(block_cg, preconditioner=near.solve)
         return partial(

@@ -60,6 +60,11 @@ class WeightFactor:
         M *= self._root
         self._factor = CholeskyFactor.with_noise(M, s, "Raise noise or lower amplitude.")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what cannot be computed again."""
+        made = ("_covariance", "_between_codes")
+        return {k: v for k, v in vars(self).items() if k not in made}
+
     def solve(self, B: Array) -> Array:
         """Return `(R K R + s I)^-1 B`."""
         r, root = self._row_scale, self._root[:, None]

@@ -47,14 +47,16 @@ class ClassFit:
             indicators = indicators[:, 1:]
         centre = np.average(indicators, axis=0, weights=targets.weights)
         unit = np.sqrt(centre * (1.0 - centre))
-        targets = replace(targets, T=np.ascontiguousarray((indicators - centre) / unit))
-        members = tuple(learn(name, targets) for name in names)
+        T = np.ascontiguousarray((indicators - centre) / unit)
+        targets = replace(targets, T=T, has_spread=False)
+        learned = [learn(name, targets) for name in names]
         rows = targets.told
-        found = np.stack([member.left_out(targets)[0] for member in members], axis=1)
+        found = np.stack([part.means for part in learned], axis=1)
         scores, codes, weights = centre + unit * found, codes[rows], rows_of(targets.weights, rows)
         pool = ClassPool(scores, codes, weights)
         off = scores - indicators[rows, None]
         errors = np.sqrt(np.average(np.mean(off**2, axis=2), axis=0, weights=weights))
+        members = tuple(part.member() for part in learned)
         return cls(members, pool, centre, unit, pool.loss(scores, codes, weights), errors)
 
     def scores(self, rows: TableRows) -> Array:

@@ -13,11 +13,12 @@ from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._tabular.blend import mixture_moments
 from histrs.gaussian_process._tabular.members import (
     MOST_COLUMNS,
+    Learned,
     Member,
     MemberName,
     Targets,
     learn,
-    member_of_all_pairs,
+    learned_of_all_pairs,
 )
 
 # Rows up to which kernels are averaged that treat all columns alike, and up to which no others are.
@@ -30,17 +31,22 @@ LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 class Group:
     """Processes of one name, with their shares, which sum to one."""
 
-    members: tuple[Member, ...]
+    name: MemberName
+    learned: tuple[Learned, ...]
     shares: Array
-    n_learned: int
+    n_weights: int
     """How many weights of columns were learned."""
 
-    def left_out(self, targets: Targets) -> tuple[Array, Array]:
-        """Return means and variances of rows that are left out, of one target."""
-        found = [member.left_out(targets) for member in self.members]
-        means = np.column_stack([mean[:, 0] for mean, _ in found])
-        variances = np.column_stack([variance for _, variance in found])
+    @property
+    def left_out(self) -> tuple[Array, Array]:
+        """Means and variances of rows that are left out, of one target."""
+        means = np.column_stack([part.means[:, 0] for part in self.learned])
+        variances = np.column_stack([part.variances for part in self.learned])
         return mixture_moments(means, variances, self.shares)
+
+    def members(self) -> list[Member]:
+        """Return the processes, fitted to all rows."""
+        return [part.member() for part in self.learned]
 
 
 def names_for(n_rows: int, n_columns: int) -> tuple[MemberName, ...]:
@@ -58,10 +64,12 @@ def learned_names(n_columns: int) -> tuple[MemberName, ...]:
 
 def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[Group]:
     """Return members of these names; None is those that suit the number of rows."""
-    n_learned = targets.rows.with_values.shape[1]
+    n_columns = targets.rows.with_values.shape[1]
     return [
-        _even(targets) if name == "even" else Group((learn(name, targets),), np.ones(1), n_learned)
-        for name in (names_for(len(targets.T), n_learned) if names is None else names)
+        _even(targets)
+        if name == "even"
+        else Group(name, (learn(name, targets),), np.ones(1), n_columns)
+        for name in (names_for(len(targets.T), n_columns) if names is None else names)
     ]
 
 
@@ -73,8 +81,8 @@ def _even(targets: Targets) -> Group:
     X = few.rows.with_values
     start = EvenMixture.start(X, few.rows.values.shape[1])
     likely = likely_kernels(start, X, few.T[:, 0], few.weights)
-    members = [
-        member_of_all_pairs("even", kernel, max(noise, 1e-12), max(noise, 1e-12), targets)
+    learned = [
+        learned_of_all_pairs("even", kernel, max(noise, 1e-12), max(noise, 1e-12), targets)
         for kernel, noise, _ in likely
     ]
-    return Group(tuple(members), np.array([p for *_, p in likely]), 0)
+    return Group("even", tuple(learned), np.array([p for *_, p in likely]), 0)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._memory import most_stored_rows
 from histrs._solvers.block_cg import Array
-from histrs.gaussian_process._bound.all_pairs import MatrixBound
+from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
 from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._kernels.distances import DistanceMixture, Norm
@@ -42,8 +43,13 @@ _WEIGHTS = 2048
 _MOST_LEVELS = 512
 # Columns above which functions of single ones have too many weights.
 MOST_COLUMNS = 1024
-# Rows that functions of distances are factorised for.
-_MOST_ROWS = 10_000
+# Rows up to which functions of distances are factorised. Of more, all pairs are kept in two bytes
+# each, up to so many rows and so much of the memory, and so many rows are held out.
+MOST_FACTORISED = 6000
+_MOST_STORED = 65_536
+_MEMORY_SHARE = 0.3
+_HELD_OUT_SHARE = 0.25
+_MOST_HELD_OUT = 4000
 _BOUNDS = {"noise": (1e-6, 1e6), "amplitude": (1e-8, 1e6)}
 
 
@@ -64,11 +70,19 @@ class Targets:
     n_threads: int
     progress: Callable[[str], None]
     """Is told what is learned."""
+    has_spread: bool = True
+    """Whether standard deviations are asked for."""
 
     @property
     def told(self) -> NDArray[np.intp]:
-        """The rows that all members say something of that are left out, in ascending order."""
-        return np.sort(self.order[:_MOST_ROWS])
+        """The rows that all members say something of that are left out, in ascending order.
+
+        All, or some of many: the last in order, since kernels are learned from the first.
+        """
+        n = len(self.T)
+        if n <= MOST_FACTORISED:
+            return np.arange(n)
+        return np.sort(self.order[-min(int(_HELD_OUT_SHARE * n), _MOST_HELD_OUT) :])
 
     def of_rows(self, some: NDArray[np.intp]) -> Targets:
         """Return those of some rows, in ascending order."""
@@ -91,16 +105,6 @@ class Member:
     posterior: Posterior
     view: Callable[[TableRows], Array]
     """What it takes of the rows."""
-
-    def left_out(self, targets: Targets) -> tuple[Array, Array]:
-        """Return means and variances of `told` rows by fits without them, noise counted in."""
-        known = self.posterior.bound.n_rows == len(targets.T)
-        seen = slice(None) if known else targets.told
-        mean, variance = leave_one_out(
-            self.posterior, targets.T[seen], rows_of(targets.stays, seen)
-        )
-        some = targets.told if known else slice(None)
-        return mean[some], variance[some, 0]
 
     def predict(self, rows: TableRows) -> tuple[Array, Array]:
         """Return means and variances of targets, noise counted in."""
@@ -127,15 +131,34 @@ class Member:
 
     def latent_variance(self, rows: TableRows) -> Array:
         """Return the variance of the latent functions."""
-        variance = self.posterior.latent_variance(self.view(rows), "exact", None, 0)
+        variance = self.posterior.latent_variance(self.view(rows), "auto", None, 0)
         return variance[:, 0]
 
 
-def learn(name: MemberName, targets: Targets) -> Member:
+@dataclass(frozen=True)
+class Learned:
+    """What was learned of a member."""
+
+    means: Array
+    """Of `told` rows, by fits without them, of shape (n_told, n_targets)."""
+    variances: Array
+    """The same, noise counted in; zeros where no spread is asked for."""
+    member: Callable[[], Member]
+    """Returns the member that is fitted to all rows."""
+
+    @classmethod
+    def in_closed_form(cls, member: Member, targets: Targets) -> Self:
+        """Return what a member that is fitted to all rows says of them, each left out."""
+        mean, variance = leave_one_out(member.posterior, targets.T, targets.stays)
+        return cls(mean[targets.told], variance[targets.told, 0], lambda: member)
+
+
+def learn(name: MemberName, targets: Targets) -> Learned:
     """Return a member, learned."""
     targets.progress(name)
-    learned = {"levels": _levels, "radial": _radial, "ranks": _ranks}
-    return learned[name](targets)
+    if name == "levels":
+        return _levels(targets)
+    return _of_distances(name, "l1" if name == "ranks" else "l2", targets)
 
 
 def _posterior(system: System, T: Array) -> Posterior:
@@ -151,9 +174,9 @@ def _with_ranks(rows: TableRows) -> Array:
     return rows.with_ranks
 
 
-def _levels(targets: Targets) -> Member:
+def _levels(targets: Targets) -> Learned:
     posterior = learn_levels(targets.rows.with_values, targets, _PAIRS)
-    return Member("levels", posterior, _with_values)
+    return Learned.in_closed_form(Member("levels", posterior, _with_values), targets)
 
 
 def learn_levels(X: Array, targets: Targets, n_pairs: int) -> Posterior:
@@ -189,35 +212,56 @@ def learn_levels(X: Array, targets: Targets, n_pairs: int) -> Posterior:
     return _posterior(problem.system(bound, scales), targets.T)
 
 
-def _radial(targets: Targets) -> Member:
-    return _of_distances("radial", "l2", targets, _with_values)
+_views: dict[MemberName, Callable[[TableRows], Array]] = {
+    "even": _with_values,
+    "radial": _with_values,
+    "ranks": _with_ranks,
+}
 
 
-def _ranks(targets: Targets) -> Member:
-    return _of_distances("ranks", "l1", targets, _with_ranks)
-
-
-def _of_distances(name: MemberName, norm: Norm, targets: Targets, view: Any) -> Member:
-    targets = targets.of_rows(targets.told)
-    X, n_categories = np.ascontiguousarray(view(targets.rows)), targets.rows.codes.shape[1]
+def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
+    most = max(MOST_FACTORISED + 1, min(_MOST_STORED, most_stored_rows(_MEMORY_SHARE)))
+    if len(targets.T) > most:
+        targets = targets.of_rows(np.sort(targets.order[-most:]))
+    X, n_categories = _taken(name, targets), targets.rows.codes.shape[1]
     start = DistanceMixture.start(norm, X.shape[1] - n_categories, n_categories)
     of_rows = X, targets.T, targets.weights, targets.order, targets.n_threads
     kernel, noise = distances.learn(start, *of_rows)
-    return member_of_all_pairs(name, kernel, noise, 1.0, targets)
+    return learned_of_all_pairs(name, kernel, noise, 1.0, targets)
 
 
-def member_of_all_pairs(
+def learned_of_all_pairs(
     name: MemberName, kernel: Any, noise: float, amplitude: float, targets: Targets
-) -> Member:
-    """Return the member of a kernel of all pairs of rows, with the noise that was learned."""
-    view = _with_ranks if name == "ranks" else _with_values
-    X = np.ascontiguousarray(view(targets.rows))
-    bound: Any = MatrixBound(X=X, kernel=kernel, n_threads=targets.n_threads)
-    system = System(
-        bound=bound,
-        noise=noise,
-        amplitude=amplitude,
-        solver=Solver("cholesky"),
-        row_scale=roots(targets.weights),
-    )
-    return Member(name, _posterior(system, targets.T), view)
+) -> Learned:
+    """Return what is left out of a kernel of all pairs of rows, with the noise that was learned."""
+    if len(targets.T) <= MOST_FACTORISED:
+        bound = MatrixBound(X=_taken(name, targets), kernel=kernel, n_threads=targets.n_threads)
+        system = _system(bound, noise, amplitude, Solver("cholesky"), targets)
+        member = Member(name, _posterior(system, targets.T), _views[name])
+        return Learned.in_closed_form(member, targets)
+    told = targets.told
+    others = targets.of_rows(np.setdiff1d(np.arange(len(targets.T)), told))
+    held, rows = _stored(name, kernel, noise, others), targets.rows.at(told)
+    variances = held.predict(rows)[1] if targets.has_spread else np.zeros(len(told))
+    return Learned(held.mean(rows), variances, lambda: _stored(name, kernel, noise, targets))
+
+
+def _stored(name: MemberName, kernel: Any, noise: float, targets: Targets) -> Member:
+    """Return the member of a kernel that keeps all pairs of rows until it is fitted."""
+    bound: Any = StoredBound(X=_taken(name, targets), kernel=kernel, n_threads=targets.n_threads)
+    system = _system(bound, max(noise, bound.least_ratio), 1.0, Solver("cg"), targets)
+    posterior = _posterior(system, targets.T)
+    if targets.has_spread:
+        posterior.cached_variance(0)
+    bound.drop_pairs()
+    return Member(name, replace(posterior, systems=(replace(system),)), _views[name])
+
+
+def _system(bound: Any, noise: float, amplitude: float, solver: Solver, targets: Targets) -> System:
+    scale = roots(targets.weights)
+    return System(bound=bound, noise=noise, amplitude=amplitude, solver=solver, row_scale=scale)
+
+
+def _taken(name: MemberName, targets: Targets) -> Array:
+    """Return rows as a member takes them."""
+    return np.ascontiguousarray(_views[name](targets.rows))

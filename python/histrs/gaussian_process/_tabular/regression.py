@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -94,15 +95,16 @@ class RegressionFit:
         (unit,) = spreads(t[:, None], targets.weights)
         targets = replace(targets, T=over(less_mean, np.array([unit])))
         groups = learn_groups(names, targets)
-        told, found = targets.told, [group.left_out(targets) for group in groups]
+        told, found = targets.told, [group.left_out for group in groups]
         means, variances = (np.column_stack(part) for part in zip(*found, strict=True))
-        handicaps = np.array([1.0 + group.n_learned / len(t) for group in groups])
+        handicaps = np.array([1.0 + group.n_weights / len(t) for group in groups])
         of_told = targets.T[told, 0], means, rows_of(targets.weights, told)
         weights = simplex_weights(*of_told, handicaps)
         kept = np.flatnonzero(weights >= LEAST_WEIGHT)
         weights = weights[kept] / weights[kept].sum()
         blended = _blended(means[:, kept], variances[:, kept], weights)
-        targets = targets.of_rows(targets.told)
+        members = [groups[k].members() for k in kept]
+        targets = targets.of_rows(told)
         spread, std = Spread.of(targets, *blended)
         left_out = Located(blended.mean, std)
         errors = unit * _rms(targets.T - means[:, kept], targets.weights)
@@ -112,13 +114,13 @@ class RegressionFit:
             centre,
             unit,
             (y.min() - _REACH * np.ptp(y), y.max() + _REACH * np.ptp(y)),
-            tuple(member for k in kept for member in groups[k].members),
+            tuple(itertools.chain.from_iterable(members)),
             np.concatenate([w * groups[k].shares for w, k in zip(weights, kept, strict=True)]),
             spread,
             Shape(residuals, targets.weights),
             left_out,
             unit * _rms(targets.T[:, 0] - left_out.mean, targets.weights),
-            {groups[k].members[0].name: error for k, error in zip(kept, errors, strict=True)},
+            {groups[k].name: error for k, error in zip(kept, errors, strict=True)},
         )
 
     @property

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from histrs._solvers.block_cg import Array
+from histrs.gaussian_process._bound.scores import Score
+from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
-from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._tabular.members import Targets, learn_levels
 from histrs.gaussian_process._tabular.rows import TableRows
 
@@ -35,7 +36,7 @@ class Spread:
     of functions on levels. Where that does not raise the density of left-out rows, it is constant.
     """
 
-    posterior: Posterior | None
+    functions: tuple[LevelKernel, Score] | None
     scale: float
     """What standard deviations are multiplied by."""
 
@@ -68,7 +69,8 @@ class Spread:
         if gain < max(_GAIN, _SURELY * error):
             return plain, plain.scale * std
         scale = plain.scale * np.sqrt(constant)
-        return cls(posterior, scale), np.asarray(scale * std * np.exp(0.5 * g))
+        functions = posterior.bound.kernel, posterior.bound.score(posterior.weights, None, "linear")
+        return cls(functions, scale), np.asarray(scale * std * np.exp(0.5 * g))
 
     @staticmethod
     def _columns(rows: TableRows, mean: Array, std: Array) -> Array:
@@ -76,11 +78,10 @@ class Spread:
 
     def std(self, rows: TableRows, mean: Array, std: Array) -> Array:
         """Return standard deviations, of what the blend says of rows."""
-        if self.posterior is None:
+        if self.functions is None:
             return self.scale * std
-        bound = self.posterior.bound
-        codes = bound.rows_of(self._columns(rows, mean, std))
-        g = bound.cross_product(codes, self.posterior.weights)[:, 0]
+        kernel, score = self.functions
+        g = score.evaluate(kernel.codes(self._columns(rows, mean, std)), 1)[:, 0]
         return np.asarray(self.scale * std * np.exp(0.5 * _bounded(g)))
 
 

@@ -6,7 +6,7 @@
 //! | `product` | the products with tiles |
 
 use ndarray::linalg::general_mat_mul;
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::{Array2, ArrayView2};
 
 use super::DistanceKernel;
 use super::rows::Columns;
@@ -22,11 +22,15 @@ mod tiles;
 use product::{AddOfColumns, AddOfRows, RightSides, TILES, TileSums};
 use tiles::{LARGEST, Rest};
 
+/// How many times what is left of it the kernel may be, so that single precision is as good as whole
+/// multiples are.
+const SINGLE: f64 = 50.0;
+
 /// The kernel of all pairs of rows, for products.
 ///
 /// A factor `F` of few columns is kept as it is. Of the rest, `R = K - F F^T`, each pair is kept once,
 /// in `n^2` bytes for `n` rows: `R_ij / sqrt(R_ii R_jj)` as a whole multiple of 1/32767. Entries are
-/// computed in single precision.
+/// computed in single precision, or in double precision where `R` is small beside `K`.
 ///
 /// An entry is off by some `2e-5` of `sqrt(R_ii R_jj)`. Eigenvalues of the matrix are off by some
 /// `2e-5 sqrt(n)` times the mean of `R_ii`: a system asks for more than that on its diagonal.
@@ -66,7 +70,6 @@ impl StoredDistances {
     /// assert!((product[[2, 0]] - 2.0 * ((-0.75_f64).exp() + 0.5)).abs() < 1e-4);
     /// # Ok::<(), histrs::Error>(())
     /// ```
-    #[allow(clippy::cast_possible_truncation)] // rounded
     pub fn new(
         exec: &Executor,
         kernel: &DistanceKernel,
@@ -79,11 +82,20 @@ impl StoredDistances {
         if let Some(((row, column), &value)) = factor.indexed_iter().find(|(_, v)| !v.is_finite()) {
             return Err(Error::NotFinite { name: "factor", row, column, value });
         }
-        let of_rows = rows.norms.iter().zip(factor.rows());
-        let left = |(&norm, f): (&f64, ArrayView1<'_, f64>)| kernel.variance(norm) - f.dot(&f);
-        let roots = memory::collected(of_rows.map(left).map(|left| left.max(0.0).sqrt()))?;
-        let rest = Rest::new(kernel, rows, factor.mapv(|f| f as f32), &roots)?;
-        let tiles = rest.tiles(exec)?;
+        let (mut whole, mut left) = (0.0, 0.0);
+        let mut roots = memory::with_capacity(rows.n_rows())?;
+        for (&norm, f) in rows.norms.iter().zip(factor.rows()) {
+            let (variance, known) = (kernel.variance(norm), f.dot(&f));
+            whole += variance;
+            left += (variance - known).max(0.0);
+            roots.push((variance - known).max(0.0).sqrt());
+        }
+        let tiles = if whole > SINGLE * left {
+            let rows = Columns::<f64>::new(kernel, x, "X")?;
+            Rest::new(kernel, rows, &factor, &roots)?.tiles(exec)?
+        } else {
+            Rest::new(kernel, rows, &factor, &roots)?.tiles(exec)?
+        };
         Ok(Self { factor, roots, tiles })
     }
 

@@ -11,32 +11,32 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::lower_triangle::{self, TILE};
 use crate::memory;
-use crate::simd::{AlignedVec, dispatch};
+use crate::simd::{AlignedVec, Elementary, Real, dispatch};
 
 /// What an entry of 1 is kept as.
 pub(super) const LARGEST: f64 = i16::MAX as f64;
 /// Rows whose products with those of a tile are computed at a time.
 const COLUMNS: usize = 4 * TILE;
 
-/// Rows with a factor, in single precision.
-pub(super) struct Rest<'a> {
+/// Rows with a factor.
+pub(super) struct Rest<'a, T> {
     pub(super) kernel: &'a DistanceKernel,
-    pub(super) rows: Columns<f32>,
-    pub(super) factor: Array2<f32>,
+    pub(super) rows: Columns<T>,
+    pub(super) factor: Array2<T>,
     /// What an entry is multiplied by for each of its rows.
-    units: Vec<f32>,
+    units: Vec<T>,
 }
 
-impl<'a> Rest<'a> {
+impl<'a, T: Elementary + Real> Rest<'a, T> {
     /// `roots` are those of what is left of the variances of rows.
-    #[allow(clippy::cast_possible_truncation)] // rounded
     pub(super) fn new(
         kernel: &'a DistanceKernel,
-        rows: Columns<f32>,
-        factor: Array2<f32>,
+        rows: Columns<T>,
+        factor: &Array2<f64>,
         roots: &[f64],
     ) -> Result<Self> {
-        let unit = |&r: &f64| if r > 0.0 { (LARGEST.sqrt() / r) as f32 } else { 0.0 };
+        let unit = |&r: &f64| T::from_f64(if r > 0.0 { LARGEST.sqrt() / r } else { 0.0 });
+        let factor = factor.mapv(T::from_f64);
         let units = memory::collected(roots.iter().map(unit))?;
         Ok(Self { kernel, rows, factor, units })
     }
@@ -67,7 +67,7 @@ impl<'a> Rest<'a> {
         let own = i * TILE..rows.n_rows().min((i + 1) * TILE);
         let of_own = own.clone().map(|i| rows.row(i)).collect::<Result<Vec<_>>>()?;
         let mut products = memory::zero_matrix((own.len(), COLUMNS))?;
-        let (mut distances, mut values) = ([0.0_f32; TILE], [0.0_f32; TILE]);
+        let (mut distances, mut values) = ([T::default(); TILE], [T::default(); TILE]);
         for (j, tile) in tiles.chunks_exact_mut(TILE * TILE).enumerate() {
             exec.check()?;
             let first = j * TILE;
@@ -76,7 +76,7 @@ impl<'a> Rest<'a> {
                 let mut products = products.slice_mut(s![.., ..others.len()]);
                 let (left, right) =
                     (factor.slice(s![own.clone(), ..]), factor.slice(s![others, ..]));
-                general_mat_mul(1.0, &left, &right.t(), 0.0, &mut products);
+                general_mat_mul(T::one(), &left, &right.t(), T::zero(), &mut products);
             }
             let block = first..own.end.min(first + TILE);
             let known = first % COLUMNS..first % COLUMNS + block.len();
@@ -102,14 +102,14 @@ impl<'a> Rest<'a> {
 }
 
 /// Rounds what is left of entries to whole multiples.
-struct Round<'a> {
-    values: &'a [f32],
-    known: &'a [f32],
-    units: (f32, &'a [f32]),
+struct Round<'a, T> {
+    values: &'a [T],
+    known: &'a [T],
+    units: (T, &'a [T]),
     out: &'a mut [i16],
 }
 
-impl WithSimd for Round<'_> {
+impl<T: Elementary> WithSimd for Round<'_, T> {
     type Output = ();
 
     #[inline(always)]
@@ -118,7 +118,7 @@ impl WithSimd for Round<'_> {
         const MOST: f32 = LARGEST as f32;
         let entries = self.values.iter().zip(self.known).zip(self.units.1);
         for (out, ((&value, &known), &unit)) in self.out.iter_mut().zip(entries) {
-            let left = (value - known) * self.units.0 * unit;
+            let left = ((value - known) * self.units.0 * unit).to_f64() as f32;
             let left = if left < MOST { left } else { MOST };
             let left = if left > -MOST { left } else { -MOST };
             // Added to 1.5 * 2^23, numbers are rounded to whole ones, which are the lowest bits.
