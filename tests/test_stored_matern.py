@@ -1,21 +1,15 @@
-"""Classifiers with the Matérn kernel in a learned metric, and what is kept of its matrix."""
-
-import pickle
+"""Classifiers with the Matérn kernel, and what is kept of its matrix in few bytes."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from sklearn.base import clone
-from sklearn.datasets import load_digits, make_moons
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics import log_loss
 
-from histrs import _histrs, _memory
-from histrs.gaussian_process import GPClassifier, SlicedGPClassifier, Solver
+from histrs import _histrs
+from histrs.gaussian_process import GPClassifier, Solver
 from histrs.gaussian_process._learning.leave_one_out import _means_without
-from histrs.gaussian_process._sliced import classification_learning, fitting, matern
-from histrs.gaussian_process._sliced.matern import LearnedMatern, of_length
 from histrs.gaussian_process.kernels import Radial
 from tests.helpers import assert_close
 from tests.oracles.matern import matern_kernel
@@ -32,13 +26,13 @@ def few_landmarks(monkeypatch):
     monkeypatch.setattr(Radial, "n_landmarks", lambda self, n: 8)
 
 
+def of_length(length):
+    return Radial("matern-3/2", length, "fixed")
+
+
 def process(**parameters):
-    """The inner process, whose hyper-parameters are given."""
+    """A process whose hyper-parameters are given."""
     return GPClassifier(0.8 * of_length(LENGTH), **{**GIVEN, **parameters})
-
-
-def make(**parameters):
-    return SlicedGPClassifier(**{"kernel": "matern", "random_state": 0, **parameters})
 
 
 def blobs(rng, n, n_classes=3, d=4):
@@ -133,18 +127,6 @@ def test_rounded_entries_leave_a_system_definite(rng):
         assert np.linalg.eigvalsh(0.5 * (K + K.T))[0] > -0.5 * kernel.least_ratio(n)
 
 
-def test_length_is_a_part_of_the_distance_between_rows(rng):
-    A, root = rng.normal(size=(60, 3)) + 5.0, rng.normal(size=(3, 3))
-    learned = LearnedMatern.of(A, root @ root.T)
-    B = A @ root
-    squares = np.sum((B[:, None] - B) ** 2, axis=2)
-    assert_close(learned.length, matern._LENGTH * np.sqrt(squares.mean()), 1e-10)
-    K = matern_kernel(B, B, learned.length)
-    assert_close(learned.kernel(A), K, 1e-6)
-    assert_close(learned.kernel(A, A[:7]), K[:7], 1e-6)
-    assert LearnedMatern.of(np.ones((4, 2)), np.eye(2)).length == 1.0
-
-
 # ---- the process -------------------------------------------------------------------------------
 
 
@@ -221,115 +203,3 @@ def test_a_system_that_is_not_solved_warns(rng, monkeypatch):
     X, y = blobs(rng, 150)
     with pytest.warns(match="stopped after 2 iterations with a residual .* above the tolerance"):
         process(solver=Solver("cg", max_iter=2), calibration=None).fit(X, y)
-
-
-# ---- the classifier ------------------------------------------------------------------------------
-
-
-def test_kernel_is_in_the_metric_that_is_kept(rng):
-    X, y = blobs(rng, 200)
-    model = make().fit(X, y)
-    B = model._projection.columns.apply(X) @ model.directions_
-    assert_close(model.directions_ @ model.directions_.T, model.metric_, 1e-10)
-    K = matern_kernel(B, B, model.length_scale_)
-    inner = model._inner
-    s = inner.noise_ / inner.amplitude_
-    Y = targets(y)
-    mean = Y.mean(axis=0) + K @ np.linalg.solve(K + s * np.eye(200), Y - Y.mean(axis=0))
-    assert_close(model.latent_mean_and_variance(X)[0], mean, 1e-5)
-    assert model.kernel_ == "matern"
-    assert model.interactions_ == []
-    assert_close(model.feature_importances_.sum(), 1.0, 1e-12)
-    assert_close(model.predict_proba(X).sum(axis=1), np.ones(200), 1e-12)
-
-
-def test_many_classes_choose_it_and_an_additive_table_does_not(rng):
-    digits = load_digits()
-    X, y = digits.data[:1200], digits.target[:1200]
-    assert SlicedGPClassifier(random_state=0).fit(X, y).kernel_ == "matern"
-    X = rng.normal(size=(1500, 12))
-    y = np.sum(np.sign(X[:, :6]), axis=1) + 0.5 * rng.normal(size=1500) > 0.0
-    assert SlicedGPClassifier(random_state=0).fit(X, y).kernel_ == "sliced"
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"n_projections": 64},
-        {"n_bins": 32},
-        {"solver": "coordinate-descent"},
-        {"variance": "coarse"},
-    ],
-    ids=str,
-)
-def test_what_asks_for_projections_gets_them(parameters):
-    assert SlicedGPClassifier()._kernel_to_try(2000) == "auto"
-    assert SlicedGPClassifier(**parameters)._kernel_to_try(2000) == "sliced"
-
-
-def test_a_metric_that_is_given_and_few_rows_take_projections(monkeypatch):
-    monkeypatch.setattr(classification_learning, "_LIKE_MATERN", 0.0)
-    X, y = load_digits(return_X_y=True)
-    few = SlicedGPClassifier(random_state=0).fit(X[:300], y[:300])
-    given = SlicedGPClassifier(metric="identity", random_state=0).fit(X[:1001], y[:1001])
-    assert few.kernel_ == given.kernel_ == "sliced"
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [{"n_bins": 32}, {"solver": "greedy-block"}, {"variance": "coarse"}],
-    ids=str,
-)
-def test_what_has_no_such_kernel_is_refused(rng, parameters):
-    X, y = blobs(rng, 60)
-    model = make(**parameters)
-    with pytest.raises(ValueError, match='kernel="sliced"'):
-        model.fit(X, y)
-    assert not hasattr(model, "classes_")
-    if "n_bins" in parameters:
-        model = make().fit(X, y).set_params(**parameters)
-        with pytest.raises(ValueError, match='kernel="sliced"'):
-            model.predict(X)
-
-
-def test_more_rows_than_memory_holds(rng, monkeypatch):
-    X, y = blobs(rng, 60)
-    monkeypatch.setattr(_memory, "physical_memory", lambda: 2 * 59**2)
-    with pytest.raises(MemoryError, match="of 59 rows at most, and there are 60"):
-        make().fit(X, y)
-    assert make().fit(X[:59], y[:59]).kernel_ == "matern"
-
-
-def test_many_rows_take_noise_from_some(rng, monkeypatch):
-    X, y = blobs(rng, 400)
-    monkeypatch.setattr(Radial, "most_factorised", 150)
-    monkeypatch.setattr(classification_learning, "LEARNING_ROWS", 100)
-    monkeypatch.setattr(fitting, "_SCALE_ROWS", 100)
-    model = make().fit(X, y)
-    assert model._inner.optimizer is None
-    assert np.all(model.n_iter_ > 1)
-    assert model.score(X, y) > 0.6
-    assert 0.0 < model.std_error_ < 0.2
-    np.testing.assert_array_equal(clone(model).fit(X, y).predict_proba(X), model.predict_proba(X))
-    for n_jobs in (1, 7):
-        other = make(n_jobs=n_jobs).fit(X, y)
-        np.testing.assert_array_equal(other.predict_proba(X), model.predict_proba(X))
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-    model.partial_fit(X[:5] + 0.1, y[:5])
-    assert model._inner.X_fit_.shape[0] == 405
-
-
-def test_weights_of_classes_and_rows():
-    X, y = make_moons(300, noise=0.3, random_state=0)
-    plain, weighted = make().fit(X, y), make(class_weight={0: 1.0, 1: 9.0}).fit(X, y)
-    assert np.mean(weighted.predict(X) == 1) > np.mean(plain.predict(X) == 1)
-    by_rows = make().fit(X, y, np.where(y == 1, 9.0, 1.0))
-    np.testing.assert_allclose(by_rows.predict_proba(X), weighted.predict_proba(X), rtol=1e-6)
-
-
-def test_effects_have_bands(rng):
-    X, y = blobs(rng, 150, 2)
-    found = make().fit(X, y).partial_dependence(X, 1, grid_resolution=5)
-    assert found.mean[-1] > found.mean[0]
-    assert np.all(found.std > 0.0)
