@@ -179,20 +179,13 @@ def named_classes(kind: str, n_train: int, n_columns: int, n_test: int, quick: b
 LETTERS = "letter (P. W. Frey and D. J. Slate, 1991), from the folder that HISTRS_DATA names"
 
 
-def letter_table() -> NDArray[np.float64] | None:
-    """Return sixteen numbers of each of 20,000 images of letters, and the letter's behind them."""
+def letters() -> tuple[NDArray[np.float64], str] | None:
+    """Return sixteen numbers of each of 20,000 images of letters, shuffled, and their source."""
     path = data_folder() / "pmlb" / "letter.tsv.gz"
     if not path.is_file():
         return None
     with gzip.open(path, "rt") as lines:
-        return np.loadtxt(lines, skiprows=1)
-
-
-def letters() -> tuple[NDArray[np.float64], str] | None:
-    """Return sixteen numbers of each of 20,000 images of letters, shuffled, and their source."""
-    table = letter_table()
-    if table is None:
-        return None
+        table = np.loadtxt(lines, skiprows=1)
     rows = np.random.default_rng(0).permutation(len(table))
     return table[rows, :-1], LETTERS
 

@@ -885,3 +885,61 @@ def variance(quick: bool) -> Trial:
 
 
 row("variance", "GP variance: exact, and bounds without a solve")(variance)
+
+
+def _friedman(n: int, d: int, seed: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return normal columns and the targets of J. Friedman (1991) of five of them, with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    U = 1.0 / (1.0 + np.exp(-X[:, :5]))
+    f = 10.0 * np.sin(np.pi * U[:, 0] * U[:, 1]) + 20.0 * (U[:, 2] - 0.5) ** 2
+    f += 10.0 * U[:, 3] + 5.0 * U[:, 4]
+    return X, f / 2.3 + 0.25 * rng.standard_normal(n)
+
+
+def cached_deviations(quick: bool) -> Trial:
+    """Cached standard deviations, beside the mean and what is solved for."""
+    n, d, n_test, n_exact = (2500, 5, 200, 20) if quick else (20_000, 10, 5000, 200)
+    X, y = _friedman(n, d, 0)
+    low = X.min(axis=0)
+    rows = np.maximum(_friedman(n_test, d, 1)[0], low) - low
+    MEAN, BOTH = "mean", "mean and standard deviation"
+    model = IntersectionGPRegressor(variance="exact", random_state=0).fit(X - low, y)
+    exact = model.predict(rows[:n_exact], return_std=True)[1]
+    # What is cached is made here, before the clock starts.
+    model.set_params(variance="cached").predict(rows[:1], return_std=True)
+
+    def off(results: dict[str, Any], of: Any) -> dict[str, float]:
+        return {BOTH: float(of(np.abs(results[BOTH] / exact - 1.0)))}
+
+    return Trial(
+        sides=[
+            Side(MEAN, lambda _: model.predict(rows), peer=True),
+            Side(
+                BOTH,
+                lambda _: model.predict(rows, return_std=True)[1],
+                digest=lambda std: std[:n_exact],
+            ),
+        ],
+        targets=[
+            Target(
+                "time of both over that of the mean", lambda m: m.slowdown(BOTH, MEAN), at_most=12
+            )
+        ],
+        checks=[
+            Check("mean relative error of a std", partial(off, of=np.mean), limit=0.015),
+            Check(
+                "99th percentile of it", partial(off, of=partial(np.quantile, q=0.99)), limit=0.06
+            ),
+        ],
+        figures=lambda m: [
+            *(Figure(f"{x}: a row", m.median(x) / n_test * 1e6, "us") for x in m.seconds),
+            Figure("std_error_", model.std_error_),
+        ],
+        note=f"{n_test:,} rows of {d} normal columns, {n:,} training rows, the function of "
+        f"J. Friedman (1991) with noise; {n_exact} rows are solved for. IntersectionGPRegressor "
+        "with its defaults, and variance='cached'.",
+    )
+
+
+row("variance-cached", "GP standard deviations, cached")(cached_deviations)

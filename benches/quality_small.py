@@ -41,8 +41,8 @@ from benches._harness import ROOT
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
-    SlicedGPClassifier,
-    SlicedGPRegressor,
+    TabularGPClassifier,
+    TabularGPRegressor,
 )
 
 PAGE = ROOT / "docs" / "quality.md"
@@ -102,7 +102,7 @@ _GRID = {"C": [0.3, 3.0, 30.0, 300.0], "gamma": [0.01, 0.1, "scale"]}
 
 
 REGRESSORS: dict[str, Model] = {
-    "SlicedGP": lambda: SlicedGPRegressor(n_jobs=1, random_state=0),
+    "TabularGP": lambda: TabularGPRegressor(n_jobs=1, random_state=0),
     "IntersectionGP": lambda: _non_negative(IntersectionGPRegressor(n_jobs=1, random_state=0)),
     "HistGradientBoosting": lambda: HistGradientBoostingRegressor(random_state=0),
     **_lightgbm("LGBMRegressor"),
@@ -116,7 +116,7 @@ REGRESSORS: dict[str, Model] = {
     "ridge": lambda: make_pipeline(StandardScaler(), RidgeCV(np.logspace(-4, 4, 17))),
 }
 CLASSIFIERS: dict[str, Model] = {
-    "SlicedGP": lambda: SlicedGPClassifier(n_jobs=1, random_state=0),
+    "TabularGP": lambda: TabularGPClassifier(n_jobs=1, random_state=0),
     "IntersectionGP": lambda: _non_negative(IntersectionGPClassifier(n_jobs=1, random_state=0)),
     "HistGradientBoosting": lambda: HistGradientBoostingClassifier(random_state=0),
     **_lightgbm("LGBMClassifier"),
@@ -161,7 +161,7 @@ def _regress(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
 
 def _gives_std(model: Any) -> bool:
     last = model[-1] if hasattr(model, "steps") else model
-    return isinstance(last, IntersectionGPRegressor | SlicedGPRegressor | GaussianProcessRegressor)
+    return isinstance(last, IntersectionGPRegressor | TabularGPRegressor | GaussianProcessRegressor)
 
 
 def _classify(model: Any, A: Any, a: Any, B: Any, b: Any) -> dict[str, float]:
@@ -233,7 +233,7 @@ def _judged(judge: Any, name: str, model: Any, A: Any, B: Any, a: Any, b: Any) -
     with threadpool_limits(1), warnings.catch_warnings():
         # Of the peers; ours would be a finding.
         warnings.filterwarnings("ignore", module="sklearn|lightgbm|interpret")
-        if name not in ("SlicedGP", "IntersectionGP"):
+        if name not in ("TabularGP", "IntersectionGP"):
             warnings.simplefilter("ignore", ConvergenceWarning)
         scores: dict[str, float] = judge(model, A, a, B, b)
     return scores
@@ -312,7 +312,7 @@ def _names(tables: dict[str, Any]) -> list[str]:
     """Return the models that were run on some table, in the order in which they are listed."""
     there = dict.fromkeys(name for entry in tables.values() for name in entry["scores"])
     # Where a peer is not installed, its scores may still be there.
-    first = ["SlicedGP", "IntersectionGP", "HistGradientBoosting", "LightGBM", BOOSTING_MACHINE]
+    first = ["TabularGP", "IntersectionGP", "HistGradientBoosting", "LightGBM", BOOSTING_MACHINE]
     listed = dict.fromkeys([*first, *REGRESSORS, *CLASSIFIERS])
     return [name for name in listed if name in there] + [n for n in there if n not in listed]
 

@@ -5,11 +5,11 @@ from html import escape
 
 import numpy as np
 
-from demo.measure import ADDITIVE, BOOSTING, FOREST, LINEAR, SLICED, Array, Curve, Image
+from demo.measure import ADDITIVE, BOOSTING, FOREST, LINEAR, TABULAR, Array, Curve, Image
 from demo.measure import reliability_bins as bins_of
 
 MOST_INK = 16.0
-COLOURS = {SLICED: "gp", ADDITIVE: "gp", BOOSTING: "peer", FOREST: "peer", LINEAR: "peer"}
+COLOURS = {TABULAR: "gp", ADDITIVE: "gp", BOOSTING: "peer", FOREST: "peer", LINEAR: "peer"}
 
 # Colours of a picture that stands alone; the page has its own.
 STANDALONE_STYLE = """
@@ -212,7 +212,7 @@ def readme_picture(confidence: Array, right: Array, images: Sequence[Image]) -> 
             parts.append(text(0, 90 + 17 * row, words, size=13, colour=colour))
         parts.append("</g>")
     label = (
-        "Left: reliability diagram of a sliced Gaussian process on test images of digits. Right: "
+        "Left: reliability diagram of a Gaussian process on test images of digits. Right: "
         f"its {len(images)} least certain images with the three largest probabilities."
     )
     return standalone(880, 352, label, "".join(parts))

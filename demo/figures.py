@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from demo.measure import BOOSTING, FOREST, LINEAR, OURS, SLICED, Results, Table
+from demo.measure import BOOSTING, FOREST, LINEAR, OURS, TABULAR, Results, Table
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- demo: begin -->\n", "<!-- demo: end -->\n"
@@ -44,12 +44,12 @@ def comparison(results: Results, *, only_lost: bool = False) -> str:
 def coverage(results: Results) -> str:
     """Say how many test rows lie in the intervals of our model and of boosted trees."""
     spans = []
-    for model in (SLICED, BOOSTING):
+    for model in (TABULAR, BOOSTING):
         shares = [100 * (table.mean(model, "coverage") or 0.0) for table in results.regression]
         spans.append(f"{min(shares):.0f} to {max(shares):.0f}%")
     return (
         f"On the four tables of numbers, {spans[0]} of the test rows lie in the 95% intervals of\n"
-        f"`{SLICED}`, and {spans[1]} in those of boosted trees with quantile loss.\n"
+        f"`{TABULAR}`, and {spans[1]} in those of boosted trees with quantile loss.\n"
     )
 
 

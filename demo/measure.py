@@ -24,16 +24,16 @@ from threadpoolctl import threadpool_limits
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
-    SlicedGPClassifier,
-    SlicedGPRegressor,
+    TabularGPClassifier,
+    TabularGPRegressor,
 )
 
 Array: TypeAlias = NDArray[np.float64]
 N_SPLITS = 3
 N_UNCERTAIN = 10
-SLICED, ADDITIVE, BOOSTING = "SlicedGP", "IntersectionGP", "HistGradientBoosting"
+TABULAR, ADDITIVE, BOOSTING = "TabularGP", "IntersectionGP", "HistGradientBoosting"
 FOREST, LINEAR = "random forest", "linear"
-OURS = (SLICED, ADDITIVE)
+OURS = (TABULAR, ADDITIVE)
 
 
 def _non_negative(model: Any) -> Any:
@@ -41,14 +41,14 @@ def _non_negative(model: Any) -> Any:
 
 
 CLASSIFIERS: dict[str, Callable[[], Any]] = {
-    SLICED: lambda: SlicedGPClassifier(random_state=0),
+    TABULAR: lambda: TabularGPClassifier(random_state=0),
     ADDITIVE: lambda: _non_negative(IntersectionGPClassifier(random_state=0)),
     BOOSTING: lambda: HistGradientBoostingClassifier(random_state=0),
     FOREST: lambda: RandomForestClassifier(random_state=0, n_jobs=1),
     LINEAR: lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=5000)),
 }
 REGRESSORS: dict[str, Callable[[], Any]] = {
-    SLICED: lambda: SlicedGPRegressor(random_state=0),
+    TABULAR: lambda: TabularGPRegressor(random_state=0),
     ADDITIVE: lambda: _non_negative(IntersectionGPRegressor(random_state=0)),
     BOOSTING: lambda: HistGradientBoostingRegressor(random_state=0),
     FOREST: lambda: RandomForestRegressor(random_state=0, n_jobs=1),
@@ -113,7 +113,6 @@ class Results:
     """Of the digits, by model: the largest probability of each prediction, and which were right."""
     uncertain: list[Image]
     importances: Array
-    interactions: list[tuple[int, int, float]]
     curves: list[Curve]
     seconds: float
 
@@ -175,7 +174,7 @@ def _run(seed: int, report: Callable[[str], None], n_splits: int) -> Results:
                 _add(table, model, scores)
                 if name == "digits":
                     answers[model].append((P.max(axis=1), P.argmax(axis=1) == y[B]))
-                    if model == SLICED and k == 0:
+                    if model == TABULAR and k == 0:
                         uncertain = least_certain(X, y, B, P)
         classification.append(table)
     regression = []
@@ -190,7 +189,7 @@ def _run(seed: int, report: Callable[[str], None], n_splits: int) -> Results:
                 _add(table, model, predict_numbers(make(), A, a, B, b, seed))
         regression.append(table)
     report("what was learned")
-    friedman = SlicedGPRegressor(random_state=0).fit(*tables["Friedman 1"][1:])
+    friedman = TabularGPRegressor(random_state=0).fit(*tables["Friedman 1"][1:])
     return Results(
         seed=seed,
         classification=classification,
@@ -201,7 +200,6 @@ def _run(seed: int, report: Callable[[str], None], n_splits: int) -> Results:
         },
         uncertain=uncertain,
         importances=friedman.feature_importances_,
-        interactions=[(int(i), int(j), float(s)) for i, j, s in friedman.interactions_],
         curves=shape_curves(),
         seconds=time.perf_counter() - start,
     )
@@ -264,7 +262,10 @@ def predict_numbers(
     fitted = time.perf_counter()
     interval = None
     last = model[-1] if hasattr(model, "steps") else model
-    if isinstance(last, IntersectionGPRegressor | SlicedGPRegressor):
+    if isinstance(last, TabularGPRegressor):
+        mean, ends = model.predict(B, return_quantiles=[0.025, 0.975])
+        interval = ends.T
+    elif isinstance(last, IntersectionGPRegressor):
         mean, std = model.predict(B, return_std=True)
         interval = mean - 1.96 * std, mean + 1.96 * std
     else:

@@ -15,7 +15,7 @@ from demo.measure import (
     FOREST,
     LINEAR,
     OURS,
-    SLICED,
+    TABULAR,
     Image,
     Results,
     Table,
@@ -169,7 +169,7 @@ def _head(results: Results) -> str:
         f"that of a model of histrs on {len(wins)} of {n} tables.</p>\n"
         f'<div class="pair"><div><h2>Where histrs is best</h2>{_list(wins)}</div>'
         f"<div><h2>Where another model is</h2>{_list(losses)}</div></div>\n"
-        f"<p>{SLICED} is <code>SlicedGPClassifier</code> or <code>SlicedGPRegressor</code>, "
+        f"<p>{TABULAR} is <code>TabularGPClassifier</code> or <code>TabularGPRegressor</code>, "
         f"{ADDITIVE} <code>IntersectionGPClassifier</code> or <code>IntersectionGPRegressor</code> "
         f"behind <code>MinMaxScaler</code>; {LINEAR} is logistic or ridge regression behind "
         "<code>StandardScaler</code>.</p>\n</header>"
@@ -202,7 +202,7 @@ def _calibration(results: Results) -> str:
     figures = "".join(
         f"<figure><figcaption>{model}</figcaption>"
         f"{draw.reliability(model, reliability_bins(*results.confidence[model]))}</figure>"
-        for model in (SLICED, BOOSTING, FOREST)
+        for model in (TABULAR, BOOSTING, FOREST)
     )
     return _section(
         "Calibration on the digits",
@@ -217,7 +217,7 @@ def _calibration(results: Results) -> str:
 def _uncertain(results: Results) -> str:
     cards = "".join(_card(image) for image in results.uncertain)
     return _section(
-        f"The {len(results.uncertain)} images that {SLICED} is least certain of",
+        f"The {len(results.uncertain)} images that {TABULAR} is least certain of",
         _p("Those of the test images of the first split whose probabilities have most entropy."),
         f'<div class="cards">{cards}</div>',
     )
@@ -241,17 +241,12 @@ def _card(image: Image) -> str:
 
 def _learned(results: Results) -> str:
     names = [f"x{k}" for k in range(len(results.importances))]
-    pairs = ", ".join(f"x{i} and x{j}" for i, j, _ in results.interactions) or "none"
     curves = "".join(f"<figure>{draw.curve(found)}</figure>" for found in results.curves)
     return _section(
         "What was learned",
         "<h3>Friedman 1: 10 sin(π x0 x1) + 20 (x2 - 1/2)² + 10 x3 + 5 x4, and five columns without "
         "use</h3>",
-        _p(
-            f"Shares of the columns in the metric that {SLICED} learned, and the interactions that "
-            f"the likelihood asked for: {pairs}. The metric is of the part with interactions; the "
-            "curve over x2 is in the additive part."
-        ),
+        _p(f"Shares of the columns in the variance of the functions that {TABULAR} learned."),
         '<div class="pair"><figure>'
         + draw.bars(names, results.importances.tolist(), "Feature importances of Friedman 1.")
         + "</figure></div>",

@@ -20,7 +20,7 @@ import histrs
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
-    SlicedGPRegressor,
+    TabularGPRegressor,
 )
 from histrs.kernel_approximation import AdditiveChi2Map
 from histrs.metrics import intersection_kernel, jbld_distances, sinkhorn_distances
@@ -99,10 +99,7 @@ def regressors() -> None:
     X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
     X_train, X_test = X_train - X.min(axis=0), X_test - X.min(axis=0)
     X_train, X_test = np.maximum(X_train, 0), np.maximum(X_test, 0)
-    for model in (
-        IntersectionGPRegressor(random_state=0),
-        SlicedGPRegressor(n_projections=64, random_state=0),
-    ):
+    for model in (IntersectionGPRegressor(random_state=0), TabularGPRegressor(random_state=0)):
         mean, std = model.fit(X_train, y_train).predict(X_test, return_std=True)
         inside = np.mean(np.abs(mean - y_test) < 1.96 * std)
         check(inside > 0.85, f"{type(model).__name__}: {inside:.1%} inside of 95% intervals")

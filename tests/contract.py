@@ -405,7 +405,7 @@ NOTES = """
   regression, are. Where it is "no", rows of float32 are taken, and the answers are float64.
 * pandas, polars: names of columns are kept, and other names or another order are refused
   afterwards. So it is of pyarrow's tables, lazy frames and all that narwhals reads. Columns hold
-  numbers, Booleans, dates or durations; text and categories are for sliced Gaussian processes.
+  numbers, Booleans, dates or durations; text and categories are for Gaussian processes of tables.
 * `set_output`: a transformer whose features are sparse says that frames cannot hold them.
 * array API: arrays of other libraries in the memory of the processor, such as PyTorch's, become
   NumPy's where they enter.

@@ -17,7 +17,7 @@ from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shap
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
     MinMaxGPRegressor,
-    SlicedGPRegressor,
+    TabularGPRegressor,
     active_learning,
 )
 from histrs.kernel_approximation import (
@@ -454,7 +454,7 @@ def test_divided_differences_of_numbers_far_apart():
             assert found[i, j] == pytest.approx(float(expected), rel=1e-8)
 
 
-@pytest.mark.parametrize("kind", [IntersectionGPRegressor, SlicedGPRegressor, MinMaxGPRegressor])
+@pytest.mark.parametrize("kind", [IntersectionGPRegressor, TabularGPRegressor, MinMaxGPRegressor])
 def test_targets_that_are_no_numbers_are_refused_with_what_to_do(rng, kind):
     X, y = rng.random((12, 3)), rng.random(12)
     y[3] = np.nan

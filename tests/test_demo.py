@@ -146,7 +146,7 @@ def test_every_table_is_won_or_lost(results):
 
 def test_picture_of_the_readme_is_svg(results):
     kept = (ROOT / "docs" / "images" / "digits.svg").read_text(encoding="utf-8")
-    drawn = draw.readme_picture(*results.confidence[measure.SLICED], results.uncertain)
+    drawn = draw.readme_picture(*results.confidence[measure.TABULAR], results.uncertain)
     for picture in (drawn, kept):
         assert ElementTree.fromstring(picture).tag == "{http://www.w3.org/2000/svg}svg"
         assert "href" not in picture
@@ -192,9 +192,9 @@ def test_scores_are_in_their_ranges(results):
             assert min(scores["fit"] + scores["predict"]) > 0
     for table in results.regression:
         with_intervals = {model for model in table.scores if "coverage" in table.scores[model]}
-        assert with_intervals == {measure.SLICED, measure.ADDITIVE, measure.BOOSTING}
-        assert 0.85 < table.mean(measure.SLICED, "coverage") <= 1.0
-        assert table.mean(measure.SLICED, "width") > 0
+        assert with_intervals == {measure.TABULAR, measure.ADDITIVE, measure.BOOSTING}
+        assert 0.85 < table.mean(measure.TABULAR, "coverage") <= 1.0
+        assert table.mean(measure.TABULAR, "width") > 0
         assert table.mean(measure.FOREST, "coverage") is None
 
 

@@ -18,7 +18,6 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     MinMaxGPClassifier,
     MinMaxGPRegressor,
-    SlicedGPRegressor,
 )
 from histrs.gaussian_process._learning.spectrum import Measure
 from histrs.gaussian_process._posterior.krylov_space import new_directions
@@ -556,8 +555,6 @@ def test_parameters_have_bounds_that_every_precision_holds(rng):
     ):
         with pytest.raises(ValueError, match=f"{name}.*1048576"):
             estimator(**{name: 2**20 + 1}).fit(X)
-    with pytest.raises(ValueError, match=r"n_projections.*1048576"):
-        SlicedGPRegressor(n_projections=2**20 + 1, random_state=0).fit(X, y)
 
 
 def test_barycentres_of_histograms_whose_sum_single_precision_cannot_hold():

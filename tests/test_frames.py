@@ -11,8 +11,6 @@ from histrs._frames import columns_of, frame_of, is_table, numbers_of
 from histrs.feature_selection import SelectRelevant
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
-    SlicedGPClassifier,
-    SlicedGPRegressor,
     TabularGPClassifier,
     TabularGPRegressor,
 )
@@ -25,12 +23,7 @@ pd = pytest.importorskip("pandas")
 pl = pytest.importorskip("polars")
 pa = pytest.importorskip("pyarrow")
 
-TAKES_CATEGORIES = (
-    SlicedGPClassifier,
-    SlicedGPRegressor,
-    TabularGPClassifier,
-    TabularGPRegressor,
-)
+TAKES_CATEGORIES = (TabularGPClassifier, TabularGPRegressor)
 TABULAR = [case for case in CASES if case.takes == ROWS]
 NAMES = [type(case.make()).__name__ for case in TABULAR]
 # A selector's columns stay what they are.
@@ -88,14 +81,14 @@ def target():
 
 @pytest.fixture(scope="module")
 def of_polars(target):
-    return SlicedGPRegressor(n_projections=16, random_state=0).fit(TABLES["polars"], target)
+    return TabularGPRegressor(random_state=0).fit(TABLES["polars"], target)
 
 
 @pytest.mark.parametrize("library", TABLES)
 def test_a_table_is_the_same_in_every_library(library, target, of_polars):
     table = TABLES[library]
     expected = of_polars.predict(TABLES["polars"])
-    model = SlicedGPRegressor(n_projections=16, random_state=0).fit(table, target)
+    model = TabularGPRegressor(random_state=0).fit(table, target)
     np.testing.assert_allclose(model.predict(table), expected, atol=1e-9)
     # What was fitted with one library is asked with another.
     with warnings.catch_warnings():
@@ -112,14 +105,14 @@ def test_a_table_is_the_same_in_every_library(library, target, of_polars):
 def test_rows_of_any_table_are_chosen(library, target):
     table = TABLES[library]
     weight = np.where(np.arange(len(target)) % 4, 1.0, 0.0)
-    model = SlicedGPRegressor(n_projections=16, random_state=0)
+    model = TabularGPRegressor(random_state=0)
     Y = np.column_stack([target, target])
     Y[:9, 1] = np.nan
     for y, weights in ((target, weight), (Y, None), (Y, weight)):
         expected = model.fit(TABLES["polars"], y, weights).predict(TABLES["polars"])
         found = model.fit(table, y, weights).predict(table)
         np.testing.assert_allclose(found, expected, atol=1e-9)
-    classes = SlicedGPClassifier(n_projections=16, random_state=0)
+    classes = TabularGPClassifier(random_state=0)
     expected = classes.fit(TABLES["polars"], target > 0, weight).predict_proba(TABLES["polars"])
     found = classes.fit(table, target > 0, weight).predict_proba(table)
     np.testing.assert_allclose(found, expected, atol=1e-9)
@@ -189,7 +182,7 @@ def test_times_have_one_unit_whatever_that_of_the_fit():
     days = pd.date_range("2020-01-01", periods=60, freq="D", tz="Europe/Berlin")
     y = np.arange(60.0)
     frame = pd.DataFrame({"day": days, "size": np.ones(60)})
-    model = SlicedGPRegressor(n_projections=16, random_state=0).fit(frame, y)
+    model = TabularGPRegressor(random_state=0).fit(frame, y)
     expected = model.predict(frame)
     for unit in ("s", "ms", "us", "ns"):
         other = frame.assign(day=days.as_unit(unit).tz_convert("UTC").tz_localize(None))
@@ -235,7 +228,7 @@ def test_a_column_keeps_its_kind(target, of_polars):
 
 def test_a_column_that_the_fit_knew_nothing_of_may_hold_anything(target):
     frame = TABLES["polars"].with_columns(note=pl.lit(None))
-    model = SlicedGPRegressor(n_projections=16, random_state=0).fit(frame, target)
+    model = TabularGPRegressor(random_state=0).fit(frame, target)
     expected = model.predict(frame)
     for note in (pl.lit("text"), pl.lit(1.5), pl.lit(None)):
         np.testing.assert_allclose(model.predict(frame.with_columns(note=note)), expected)
@@ -243,7 +236,7 @@ def test_a_column_that_the_fit_knew_nothing_of_may_hold_anything(target):
 
 def test_text_of_arrays_is_a_category(target):
     makes = np.array([["VW" if v is None else v] for v in mixed()["make"]])
-    model = SlicedGPRegressor(n_projections=16, random_state=0)
+    model = TabularGPRegressor(random_state=0)
     expected = model.fit(pd.DataFrame(makes), target).predict(pd.DataFrame(makes))
     for rows in (makes, makes.astype(object), makes.tolist()):
         np.testing.assert_allclose(model.fit(rows, target).predict(rows), expected)

@@ -19,7 +19,6 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     LikelihoodSearch,
     MinMaxGPRegressor,
-    SlicedGPRegressor,
     SPDGPRegressor,
 )
 from histrs.gaussian_process.kernels import MinMax, Tangent
@@ -194,50 +193,6 @@ def test_rows_without_any_target_leave_no_trace(kind):
     assert not hasattr(model, "pattern_fits_")
     seen = ~np.isnan(Y[:, 0])
     assert_close(model.predict(X), make(kind).fit(X[seen], Y[seen, :1]).predict(X), 1e-12)
-
-
-def test_sliced():
-    X, Y = data("sliced", n=80)
-    X = X - 0.5
-    model = SlicedGPRegressor(n_projections=40, n_metric_steps=1, random_state=0).fit(X, Y)
-    mean, std = model.predict(X, return_std=True)
-    draws = model.sample_y(X[:5], 3)
-    assert draws.shape == (5, 4, 3)
-    for k, share in ((0, [0]), (1, [1, 2]), (3, [3])):
-        seen = ~np.isnan(Y[:, k])
-        one = SlicedGPRegressor(n_projections=40, n_metric_steps=1, random_state=0).fit(
-            X[seen], Y[np.ix_(seen, share)]
-        )
-        expected = one.predict(X, return_std=True)
-        assert_close(mean[:, share], expected[0], 1e-10)
-        assert_close(std[:, share], expected[1], 1e-10)
-        assert_close(model.noise_[share], np.atleast_1d(one.noise_), 1e-10)
-    further = np.array([[0.1, np.nan, 1.0, np.nan]])
-    model.partial_fit(X[:1], further)
-    assert [targets.tolist() for targets in model.pattern_targets_] == [[0], [1], [2], [3]]
-    assert_close(model.predict(X)[:, [1, 3]], mean[:, [1, 3]], 1e-10)
-    assert np.abs(model.predict(X)[:, 2] - mean[:, 2]).max() > 1e-6
-    again = pickle.loads(pickle.dumps(model))
-    # Projections are made again, rows with other neighbours in a product.
-    assert_close(again.predict(X), model.predict(X), 1e-12)
-    with pytest.raises(ValueError, match="pattern_fits_"):
-        model.partial_dependence(X, 0)
-    assert model.pattern_fits_[0].partial_dependence(X, 0, grid_resolution=3).mean.shape[0] == 3
-    with pytest.raises(ValueError, match="as many targets"):
-        model.partial_fit(X[:1], [[1.0, 2.0]])
-
-
-def test_sliced_that_was_whole():
-    X, Y = data("sliced", n=60)
-    whole = np.where(np.isnan(Y), 0.3, Y)
-    model = SlicedGPRegressor(n_projections=40, n_metric_steps=0, random_state=0).fit(
-        X[:40], whole[:40]
-    )
-    before = model.predict(X)
-    some = np.column_stack([whole[40:, 0], np.full((20, 3), np.nan)])
-    model.partial_fit(X[40:], some)
-    assert_close(model.predict(X)[:, 1:], before[:, 1:], 1e-10)
-    assert np.abs(model.predict(X)[:, 0] - before[:, 0]).max() > 1e-6
 
 
 @given(st.integers(0, 1 << 12), st.integers(1, 4))

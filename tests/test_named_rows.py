@@ -17,12 +17,7 @@ from tests.all_estimators import CASES, COVARIANCES, IMAGES, LOCAL_FEATURES, ROW
 NAMES = [type(case.make()).__name__ for case in CASES]
 ASKED = ("predict", "predict_proba", "decision_function", "transform", "kneighbors")
 # Of rows in which missing values, or negative ones, are welcome.
-WELCOMES_NAN = {
-    "SlicedGPClassifier",
-    "SlicedGPRegressor",
-    "TabularGPClassifier",
-    "TabularGPRegressor",
-}
+WELCOMES_NAN = {"TabularGPClassifier", "TabularGPRegressor"}
 # Those that only count channels.
 LOOKS_LATER = {("Covariances", "fit")}
 

@@ -20,7 +20,6 @@ WITHOUT_CODE = {
     "glossary.md",
     "installation.md",
     "quality.md",
-    "quality_frames.md",
     "quality_spd.md",
     "quality_svm.md",
     "roadmap.md",

@@ -1,4 +1,4 @@
-"""Averages of sliced Gaussian processes over rows, with one or two features set."""
+"""Averages of Gaussian processes on tables over rows, with one or two features set."""
 
 from functools import partial
 
@@ -7,7 +7,7 @@ import pytest
 from sklearn.inspection import partial_dependence
 
 from histrs._frames import columns_of
-from histrs.gaussian_process import SlicedGPClassifier, SlicedGPRegressor
+from histrs.gaussian_process import TabularGPClassifier, TabularGPRegressor
 from histrs.gaussian_process._tabular.partial_dependence import (
     check_features,
     grid_of,
@@ -16,11 +16,7 @@ from histrs.gaussian_process._tabular.partial_dependence import (
 from histrs.plotting import plot_partial_dependence
 from tests.helpers import peak_of_memory
 
-KINDS = [
-    {"kernel": "sliced"},
-    {"kernel": "splines"},
-    {"kernel": "sliced", "solver": "cg", "tol": 1e-9},
-]
+MEMBERS = [["radial"], ["levels"], ["even"], "auto"]
 
 
 @pytest.fixture(scope="module")
@@ -31,30 +27,33 @@ def table():
     return X, X[:, 0] * X[:, 1] + X[:, 2] + 0.1 * rng.standard_normal(120)
 
 
-def small(options):
-    return SlicedGPRegressor(n_projections=64, n_metric_steps=1, **options, random_state=0)
+def plain(members="auto"):
+    return TabularGPRegressor(members=members, target_transform="identity", random_state=0)
 
 
 def by_definition(model, X, found):
     """Mean and deviation of the average, from the joint distribution of all rows."""
-    mean, std = [], []
+    (fit,) = model._fits
+    mean, variance = [], []
     points = np.stack(np.meshgrid(*found.grid, indexing="ij"), axis=-1)
     for values in points.reshape(-1, len(found.grid)):
         rows = X.copy()
         rows[:, list(found.features)] = values
-        at, covariance = model.predict(rows, return_cov=True)
-        unit = model._inner.y_std_[0]
-        latent = covariance - model.noise_ * unit**2 * np.eye(len(X))
-        mean.append(at.mean())
-        std.append(np.sqrt(latent.mean()))
-    return np.reshape(mean, found.mean.shape), np.reshape(std, found.std.shape)
+        rows = model._reader.rows(rows, np.empty((len(rows), 0)))
+        means = np.array([member.mean(rows).mean() for member in fit.members])
+        covariances = [m.posterior.latent_covariance(m.view(rows)) for m in fit.members]
+        variances = np.array([covariance.mean() for covariance in covariances])
+        mean.append(fit.weights @ means)
+        variance.append(fit.weights @ (variances + (means - mean[-1]) ** 2))
+    mean, std = fit.centre + fit.unit * np.array(mean), fit.unit * np.sqrt(variance)
+    return mean.reshape(found.mean.shape), std.reshape(found.std.shape)
 
 
-@pytest.mark.parametrize("options", KINDS)
+@pytest.mark.parametrize("members", MEMBERS)
 @pytest.mark.parametrize("features", [0, (2,), (1, 0), (0, 2)])
-def test_mean_and_deviation_are_those_of_the_average(table, options, features):
+def test_mean_and_deviation_are_those_of_the_average(table, members, features):
     X, y = table
-    model = small(options).fit(X, y)
+    model = plain(members).fit(X, y)
     found = model.partial_dependence(X, features, grid_resolution=4)
     assert found.features == (features if isinstance(features, tuple) else (features,))
     mean, std = by_definition(model, X, found)
@@ -62,25 +61,10 @@ def test_mean_and_deviation_are_those_of_the_average(table, options, features):
     np.testing.assert_allclose(found.std, std, rtol=1e-4)
 
 
-def test_samples_have_that_mean_and_deviation(table):
-    X, y = table
-    model = small(KINDS[0]).fit(X, y)
-    found = model.partial_dependence(X, 3, grid_resolution=2)
-    for k, value in enumerate(found.grid[0]):
-        rows = X.copy()
-        rows[:, 3] = value
-        draws = model.sample_y(rows, 4000, random_state=0).mean(axis=0)
-        # The noise of the rows is drawn with them, and averages out.
-        noise = model.noise_ * model._inner.y_std_[0] ** 2 / len(X)
-        assert draws.mean() == pytest.approx(found.mean[k], abs=4 * draws.std() / 4000**0.5)
-        assert draws.var() == pytest.approx(found.std[k] ** 2 + noise, rel=0.1)
-
-
-@pytest.mark.parametrize("options", KINDS)
-def test_weights_of_rows_count(table, options):
+def test_weights_of_rows_count(table):
     X, y = table
     weight = np.random.default_rng(0).uniform(0.1, 5.0, len(X))
-    model = small(options).fit(X, y, sample_weight=weight)
+    model = plain().fit(X, y, sample_weight=weight)
     found = model.partial_dependence(X, (0,), grid_resolution=3)
     mean, std = by_definition(model, X, found)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-6, atol=1e-7)
@@ -89,7 +73,7 @@ def test_weights_of_rows_count(table, options):
 
 def test_mean_is_scikit_learns(table):
     X, y = table
-    model = small({}).fit(X, y)
+    model = plain().fit(X, y)
     for features in ((0,), (0, 1)):
         theirs = partial_dependence(
             model,
@@ -105,25 +89,21 @@ def test_mean_is_scikit_learns(table):
         np.testing.assert_allclose(ours.mean, theirs["average"][0], rtol=1e-6, atol=1e-8)
 
 
-def test_classes_have_latent_functions(table):
+def test_of_classes_there_are_indicators(table):
     X, y = table
     labels = np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    for classes in (labels, labels > 0):
-        model = SlicedGPClassifier(n_projections=64, random_state=0).fit(X, classes)
-        found = model.partial_dependence(X, 2)
-        np.testing.assert_array_equal(found.grid[0], [0, 1, 2, 3])
-        for k, value in enumerate(found.grid[0]):
-            rows = X.copy()
-            rows[:, 2] = value
-            mean, variance = model.latent_mean_and_variance(rows)
-            np.testing.assert_allclose(found.mean[k], mean.mean(axis=0), atol=1e-7)
-            assert np.all(found.std[k] <= np.sqrt(variance.max()))
-        assert found.mean.shape == found.std.shape
+    found = TabularGPClassifier(random_state=0).fit(X, labels).partial_dependence(X, 2)
+    np.testing.assert_array_equal(found.grid[0], [0, 1, 2, 3])
+    assert found.mean.shape == found.std.shape == (4, 3)
+    np.testing.assert_allclose(found.mean.sum(axis=1), 1.0, atol=0.05)
+    assert found.mean[0, 0] > found.mean[3, 0] + 0.5
+    assert found.mean[3, 2] > found.mean[0, 2] + 0.5
+    assert np.all(found.std > 0.0)
 
 
 def test_several_targets(table):
     X, y = table
-    model = small(KINDS[0]).fit(X, np.column_stack([y, 100 * X[:, 3]]))
+    model = plain().fit(X, np.column_stack([y, 100 * X[:, 3]]))
     found = model.partial_dependence(X, (0, 3), grid_resolution=3)
     assert found.mean.shape == found.std.shape == (3, 3, 2)
     assert np.all(found.std[..., 1] < 20)
@@ -146,7 +126,7 @@ def test_frames_with_categories_and_missing_values():
     y = frame["dose"] * (frame["arm"] == "drug") + 0.1 * rng.normal(size=n)
     frame.loc[::20, "dose"] = np.nan
     frame.loc[::31, "arm"] = None
-    model = small({}).fit(frame, y)
+    model = plain().fit(frame, y)
     before = frame.copy()
     found = model.partial_dependence(frame, ("arm", "dose"), grid_resolution=5)
     pd.testing.assert_frame_equal(frame, before)
@@ -163,25 +143,10 @@ def test_frames_with_categories_and_missing_values():
 
 def test_rows_are_drawn_alike(table):
     X, y = table
-    model = small(KINDS[0]).fit(X, y)
+    model = plain().fit(X, y)
     one, other = (model.partial_dependence(X, 0, max_rows=30) for _ in range(2))
     np.testing.assert_array_equal(one.mean, other.mean)
     assert not np.allclose(one.mean, model.partial_dependence(X, 0, max_rows=None).mean, rtol=1e-6)
-
-
-def test_rounded_projections(monkeypatch):
-    """Of many rows, here said to be few, projections are rounded, in single precision."""
-    for module in ("fitting", "regression_learning"):
-        monkeypatch.setattr(f"histrs.gaussian_process._sliced.{module}.EXACT_ROWS", 500)
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(600, 3))
-    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=600)
-    model = SlicedGPRegressor(n_projections=64, n_metric_steps=0, random_state=0).fit(X, y)
-    assert model._inner.X_fit_.dtype == np.float32
-    found = model.partial_dependence(X, (0, 1), grid_resolution=3, max_rows=50)
-    truth = np.multiply.outer(*found.grid)
-    np.testing.assert_allclose(found.mean, truth, atol=0.5)
-    assert np.all((found.std > 0.0) & (found.std < 0.5))
 
 
 @pytest.mark.parametrize(
@@ -201,7 +166,7 @@ def test_rounded_projections(monkeypatch):
 )
 def test_bad_arguments_are_named(table, arguments, said):
     X, y = table
-    model = small(KINDS[0]).fit(X, y)
+    model = plain().fit(X, y)
     with pytest.raises(ValueError, match=said):
         model.partial_dependence(X, **arguments)
     X = np.where(np.arange(4) == 1, np.nan, X)
@@ -214,17 +179,17 @@ def test_a_category_that_is_missing_everywhere_is_named():
     rng = np.random.default_rng(0)
     X = pandas.DataFrame({"a": rng.random(60), "b": pandas.Categorical(rng.choice(["x", "y"], 60))})
     X.loc[3, "b"] = np.nan
-    model = small(KINDS[0]).fit(X, X["a"])
+    model = plain().fit(X, X["a"])
     with pytest.raises(ValueError, match="Feature 1 is missing in every row"):
         model.partial_dependence(X[3:4], "b")
 
 
-def test_groups_of_rows_are_in_memory_one_at_a_time(table):
+def test_covariances_of_rows_are_in_memory_one_group_at_a_time(table):
     X, y = table
-    model = small(KINDS[0]).fit(X, y)
-    # All 400 groups of 120 rows of 64 projections are 25 MB.
+    model = plain().fit(X, y)
+    # Those of all 400 groups of 120 rows are 46 MB.
     ask = partial(model.partial_dependence, X, (0, 1), grid_resolution=20)
-    assert peak_of_memory(ask) < 12e6
+    assert peak_of_memory(ask) < 25e6
 
 
 def test_drawings(table):
@@ -235,7 +200,7 @@ def test_drawings(table):
     import matplotlib.pyplot as plt
 
     X, y = table
-    model = small(KINDS[0]).fit(X, y)
+    model = plain().fit(X, y)
     line = model.partial_dependence(X, 0, grid_resolution=5)
     ax = plot_partial_dependence(line)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), line.mean)
@@ -359,19 +324,20 @@ def test_rows_get_values_and_stay_as_they_were():
 @pytest.mark.parametrize("percentiles", [(0.5, 0.5), (-0.1, 0.5), (0.5, 1.1), (0.1, 0.5, 0.9)])
 def test_percentiles_are_two_ascending_shares(table, percentiles):
     X, y = table
-    model = small(KINDS[0]).fit(X[:30], y[:30])
+    model = plain().fit(X[:30], y[:30])
     with pytest.raises(ValueError, match="two ascending shares"):
         model.partial_dependence(X, 0, percentiles=percentiles)
 
 
 def test_the_average_over_one_row_is_its_prediction(table):
     X, y = table
-    model = small(KINDS[0]).fit(X, y)
+    model = plain().fit(X, y)
     found = model.partial_dependence(X[3:4], 1, max_rows=1)
     assert found.grid[0].tolist() == [X[3, 1]]
-    mean, variance = model.latent_mean_and_variance(X[3:4])
+    mean, std = model.predict(X[3:4], return_std=True)
     np.testing.assert_allclose(found.mean, mean)
-    np.testing.assert_allclose(found.std, np.sqrt(variance), rtol=1e-6)
+    # Without the noise.
+    assert np.all(found.std < std)
     of_list = model.partial_dependence(X[3:4].tolist(), 1)
     np.testing.assert_array_equal(of_list.mean, found.mean)
     # As many rows as are there are no fewer.

@@ -18,8 +18,6 @@ from histrs.gaussian_process import (
     LikelihoodSearch,
     MinMaxGPClassifier,
     MinMaxGPRegressor,
-    SlicedGPClassifier,
-    SlicedGPRegressor,
     SPDGPClassifier,
     SPDGPRegressor,
 )
@@ -41,8 +39,8 @@ SOLVERS = {
     "greedy block": {**CG, "solver": "greedy-block", "max_iter": 100_000},
 }
 GIVEN = {"noise": 0.3, "amplitude": 0.7, "optimizer": None}
-REGRESSORS = [IntersectionGPRegressor, MinMaxGPRegressor, SlicedGPRegressor, SPDGPRegressor]
-CLASSIFIERS = [IntersectionGPClassifier, MinMaxGPClassifier, SlicedGPClassifier, SPDGPClassifier]
+REGRESSORS = [IntersectionGPRegressor, MinMaxGPRegressor, SPDGPRegressor]
+CLASSIFIERS = [IntersectionGPClassifier, MinMaxGPClassifier, SPDGPClassifier]
 KERNELS = {
     IntersectionGPRegressor: intersection.intersection_kernel,
     MinMaxGPRegressor: minmax_kernel,

@@ -183,7 +183,7 @@ def test_error_falls_with_the_number_of_projections(X, directions):
         for seed in range(3):
             sliced = SlicedDistanceMap(n_projections, directions=directions, random_state=seed)
             T = sliced.fit_transform(X)
-            K = oracle.sliced_kernel(T)
+            K = oracle.sliced_kernel(T, T)
             worst.append(np.sqrt(np.mean((K - oracle.limit_kernel(X, X, T, T)) ** 2)))
             reported.append(sliced.kernel_error_)
         errors.append(np.mean(worst))

@@ -2,29 +2,51 @@
 
 import pickle
 import re
+import threading
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
-from sklearn.metrics import log_loss
+from sklearn.exceptions import NotFittedError
+from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import GridSearchCV, cross_val_predict, train_test_split
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    PowerTransformer,
+    StandardScaler,
+)
+from sklearn.utils import get_tags
 
-from histrs.gaussian_process import TabularGPClassifier, TabularGPRegressor
+from histrs._frames import columns_of
+from histrs.gaussian_process import (
+    IntersectionGPRegressor,
+    TabularGPClassifier,
+    TabularGPRegressor,
+)
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.distances import _Evidence, learn
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
-from histrs.gaussian_process._tabular import members
+from histrs.gaussian_process._tabular import base, members
+from histrs.gaussian_process._tabular import numbers as columns
 from histrs.gaussian_process._tabular.blend import simplex_weights
 from histrs.gaussian_process._tabular.gaps import filled
+from histrs.gaussian_process._tabular.numbers import (
+    NumberColumns,
+    mean_of_known,
+    rows_of_powers,
+    yeo_johnson,
+)
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.shape import Shape
+from histrs.gaussian_process._tabular.table import Table
 from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
 from tests.oracles.tables import distance_kernel, left_out, negative_log_evidence
 
@@ -104,6 +126,107 @@ def test_what_matters_has_weight():
     kernel, _ = learn(start, *of_rows)
     weights = np.exp(kernel.log_weights)
     assert weights[:3].min() > 3.0 * weights[3:].max()
+
+
+# ---- columns ------------------------------------------------------------------------------------
+
+
+def test_columns_are_standardised_straightened_and_clipped():
+    rng = np.random.default_rng(0)
+    wild = rng.normal(size=200)
+    wild[:2] = -60.0, 60.0
+    two = (np.arange(200) % 20 == 0) * 4.0
+    known = [rng.normal(3.0, 5.0, 200), np.exp(rng.normal(size=200)), two, wild, np.full(200, 2.5)]
+    numbers = np.column_stack(known)
+    numbers[3:40:4, 0] = np.nan
+    others = numbers[:30] * rng.uniform(-1.0, 3.0, (30, 5))
+    for rows in (numbers, others):
+        values, ranks = NumberColumns(numbers).apply(rows)
+        lacking = np.isnan(rows)
+        filled = np.where(lacking, np.nanmean(numbers, axis=0), rows)
+        fitted = np.where(np.isnan(numbers), np.nanmean(numbers, axis=0), numbers)
+        first = StandardScaler().fit(fitted)
+        fitted, filled = first.transform(fitted), first.transform(filled)
+        power = PowerTransformer().fit(fitted[:, [1]])
+        fitted[:, [1]], filled[:, [1]] = (
+            power.transform(fitted[:, [1]]),
+            power.transform(filled[:, [1]]),
+        )
+        last = StandardScaler().fit(np.clip(fitted, -6.0, 6.0))
+        expected = last.transform(np.clip(filled, -6.0, 6.0))
+        # What is constant says nothing of other rows.
+        expected[:, 4] = 0.0
+        assert_allclose(values[:, :5], expected, atol=1e-7)
+        assert_allclose(values[:, 5], np.sqrt(2.0) * lacking[:, 0])
+        assert ranks.shape == values.shape
+    values, ranks = NumberColumns(numbers[:, 1:2]).apply(numbers[:, 1:2])
+    order = np.argsort(numbers[:, 1])
+    assert_allclose(ranks[order, 0], (np.arange(200) + 0.5) / 200, atol=1e-12)
+
+
+@pytest.mark.parametrize("unit", [1e-300, 1e-150, 1e150, 1e300])
+def test_columns_have_no_unit(unit):
+    rng = np.random.default_rng(0)
+    numbers = np.column_stack([rng.normal(size=40), rng.exponential(size=40), np.ones(40)])
+    expected, scaled = NumberColumns(numbers).apply(numbers), NumberColumns(numbers * unit)
+    for found, known in zip(scaled.apply(numbers * unit), expected, strict=True):
+        assert_allclose(found, known, atol=1e-9)
+    for far in (1e308, -1e308):
+        assert np.all(np.isfinite(scaled.apply(np.full((1, 3), far))[0]))
+    # What varies by roundings alone is constant.
+    rounded = 1e9 * (1.0 + 1e-15 * rng.integers(0, 3, (50, 1)))
+    assert not NumberColumns(rounded).apply(rounded)[0].any()
+
+
+@pytest.mark.parametrize("power", [-3.0, -0.5, 0.0, 0.3, 1.0, 1.7, 2.0, 4.0])
+def test_columns_are_straightened_as_scikit_learn_does(power):
+    rng = np.random.default_rng(0)
+    X = np.concatenate([rng.normal(size=500) * 3.0, [0.0, -0.0, 1e-20, -1e-20, 40.0, -40.0]])
+    transformer = PowerTransformer(standardize=False).fit(X[:, None])
+    transformer.lambdas_ = np.array([power])
+    expected = transformer.transform(X[:, None])[:, 0]
+    assert_allclose(yeo_johnson(X, power), expected, rtol=1e-12, atol=1e-300)
+
+
+def test_means_are_of_what_is_known():
+    assert mean_of_known(np.array([1.0, np.nan, 4.0])) == pytest.approx(2.5)
+    assert mean_of_known(np.array([1e308, np.nan, 1.5e308])) == pytest.approx(1.25e308)
+    assert mean_of_known(np.array([0.0, np.nan])) == 0.0
+    assert mean_of_known(np.array([np.nan])) == 0.0
+
+
+def test_exponents_are_learned_from_rows_with_the_ends_of_each_column(monkeypatch):
+    monkeypatch.setattr(columns, "_POWER_ROWS", 10)
+    rows = np.random.default_rng(0).normal(size=(300, 3))
+    some = rows_of_powers(rows)
+    assert 10 <= len(some) == len(np.unique(some)) <= 16
+    assert set(some) >= {*rows.argmin(axis=0), *rows.argmax(axis=0)}
+
+
+def test_a_table_is_its_numbers_and_codes_of_categories():
+    frame = pd.DataFrame(
+        {
+            "kind": ["b", "a", "b", None],
+            "size": [1, 2, 3, 4],
+            "mixed": [3, "x", 2.5, 3],
+            "old": [True, False, True, True],
+            "height": [0.5, np.nan, 1.5, 2.0],
+        }
+    )
+    known = Table.of(columns_of(frame))
+    numbers, codes = known.read(columns_of(frame))
+    np.testing.assert_array_equal(numbers, [[1, 0.5], [2, np.nan], [3, 1.5], [4, 2.0]])
+    # Of 2.5, 3 and "x", and of False and True.
+    np.testing.assert_array_equal(codes, [[1, 1, 1], [0, 2, 0], [1, 0, 1], [2, 1, 1]])
+    assert known.order.tolist() == [1, 4, 0, 2, 3]
+    # In any order of the rows.
+    again = Table.of(columns_of(frame.iloc[[3, 1, 0, 2]]))
+    np.testing.assert_array_equal(again.read(columns_of(frame))[1], codes)
+    new = columns_of(frame.iloc[:2].assign(kind=["c", None], mixed=[None, 7]))
+    np.testing.assert_array_equal(known.read(new)[1][:, :2], [[-1, np.nan], [2, -1]])
+    assert Table.of(columns_of(frame[["size", "height"]])) == Table.of_numbers(2)
+    assert Table.of_numbers(2).is_of_numbers
+    assert not known.is_of_numbers
 
 
 # ---- members, and what rows say that are left out -----------------------------------------------
@@ -519,3 +642,274 @@ def test_real_numbers_are_predicted_as_well_as_by_a_line():
     assert model.score(rows, targets) > 0.33
     low, high = model.predict_interval(rows).T
     assert np.mean((low < targets) & (targets < high)) > 0.89
+
+
+# ---- what changes nothing -----------------------------------------------------------------------
+
+BOTH = pytest.mark.parametrize("make", [TabularGPRegressor, TabularGPClassifier])
+
+
+def told(make, n=120):
+    """Return rows, and targets or words for them."""
+    X, y = curved(0, n)
+    return X, y if make is TabularGPRegressor else np.where(y > 0.0, "up", "down")
+
+
+def answers(model, X):
+    """Return all that a model says of rows."""
+    if hasattr(model, "predict_proba"):
+        return model.predict_proba(X)
+    mean, std = model.predict(X, return_std=True)
+    return np.column_stack([mean, std, model.predict_interval(X)])
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "change", [(1e-300, 0.0), (1e300, 0.0), (3.0, 0.0), (1.0, -1000.0)], ids=str
+)
+def test_units_and_origins_of_columns_do_not_matter(make, change):
+    X, y = told(make)
+    expected = answers(make(random_state=0).fit(X, y), X)
+    Z = change[0] * X + change[1]
+    assert_allclose(answers(make(random_state=0).fit(Z, y), Z), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "change", [(1e-200, 0.0), (1e200, 0.0), (7.0, 0.0), (1.0, 1000.0)], ids=str
+)
+def test_unit_and_origin_of_a_target_do_not_matter(change):
+    X, y = curved(0, 120)
+    expected = answers(TabularGPRegressor(random_state=0).fit(X, y), X)
+    found = answers(TabularGPRegressor(random_state=0).fit(X, change[0] * y + change[1]), X)
+    means = [0, 2, 3]
+    assert_allclose((found[:, means] - change[1]) / change[0], expected[:, means], atol=1e-6)
+    assert_allclose(found[:, 1] / change[0], expected[:, 1], rtol=1e-5)
+
+
+@BOTH
+def test_the_order_of_rows_does_not_matter(make):
+    X, y = told(make)
+    expected = answers(make(random_state=0).fit(X, y), X)
+    order = np.random.default_rng(1).permutation(len(X))
+    assert_allclose(answers(make(random_state=0).fit(X[order], y[order]), X), expected, atol=1e-5)
+    assert_allclose(answers(make(random_state=0).fit(X, y), X[order]), expected[order], atol=1e-9)
+
+
+@BOTH
+def test_rows_without_weight_leave_no_trace_and_weights_have_no_unit(make):
+    X, y = told(make)
+    weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
+    weights[::7] = 0.0
+    seen, wild = weights > 0.0, X.copy()
+    wild[~seen] = 1e9
+    expected = answers(make(random_state=0).fit(X[seen], y[seen], weights[seen]), X)
+    found = answers(make(random_state=0).fit(wild, y, 3.0 * weights), X)
+    assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    plain = answers(make(random_state=0).fit(X, y), X)
+    assert not np.allclose(found, plain, rtol=1e-3)
+    assert_allclose(answers(make(random_state=0).fit(np.tile(X, (2, 1)), np.tile(y, 2)), X), plain)
+
+
+@BOTH
+def test_pickles_threads_and_another_fit_say_the_same(make):
+    X, y = told(make)
+    model = make(random_state=0).fit(X, y)
+    expected = answers(model, X)
+    np.testing.assert_array_equal(answers(pickle.loads(pickle.dumps(model)), X), expected)
+    np.testing.assert_array_equal(answers(clone(model).fit(X, y), X), expected)
+    for n_jobs in (1, 2, 7):
+        found = answers(make(random_state=0, n_jobs=n_jobs).fit(X, y), X)
+        assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
+@BOTH
+def test_rows_are_answered_some_at_a_time(make, monkeypatch):
+    X, y = told(make, 60)
+    model = make(random_state=0).fit(X, y)
+    rows = X.copy()
+    rows[::5, 1] = np.nan
+    expected = answers(model, rows)
+    monkeypatch.setattr(base, "_BLOCK", 7)
+    monkeypatch.setattr(base, "_GAPPY", 1)
+    assert_allclose(answers(model, rows), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_several_answers_at_once_do_not_meet():
+    X, y = curved(0, 60)
+    model = TabularGPRegressor(random_state=0).fit(X, y)
+    expected, wrong = answers(model, X), []
+
+    def ask():
+        wrong.extend(not np.allclose(answers(model, X), expected) for _ in range(5))
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not any(wrong)
+
+
+# ---- what is awkward, and what is refused -------------------------------------------------------
+
+AWKWARD = {
+    "two rows": (2, lambda X: X),
+    "equal rows": (20, np.ones_like),
+    "one column": (20, lambda X: X[:, :1]),
+    "constant column": (20, lambda X: np.column_stack([X, np.full(len(X), 1e9 + 0.1)])),
+    "nothing known": (20, lambda X: np.column_stack([X, np.full(len(X), np.nan)])),
+    "one known": (20, lambda X: np.where(np.arange(len(X))[:, None] == 0, X, np.nan)),
+    "one wild value": (20, lambda X: np.column_stack([X, 1e12 * (np.arange(len(X)) == 3)])),
+}
+
+
+@BOTH
+@pytest.mark.parametrize("case", AWKWARD.values(), ids=AWKWARD)
+def test_awkward_rows(make, case):
+    n, change = case
+    X = change(curved(0, n)[0])
+    model = make(random_state=0).fit(X, np.arange(n) % 2)
+    for rows in (X, np.full((2, X.shape[1]), -1e9)):
+        assert np.all(np.isfinite(answers(model, rows)))
+    assert np.all(np.isfinite(model.feature_importances_))
+
+
+def test_standard_deviations_grow_away_from_the_rows():
+    X, y = curved(0, 150)
+    model = TabularGPRegressor(random_state=0).fit(X, y)
+    far = np.array([[6.0, 6, 6, 6], [-6, -6, -6, -6], [50, -50, 50, -50], [1e300, -1e300, 0, 0]])
+    mean, std = model.predict(far, return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert std.min() > 2.0 * np.median(model.predict(X, return_std=True)[1])
+    # Rows beyond six deviations count as those there.
+    assert_allclose(*model.predict([[100.0, 0, 0, 0], [1e9, 0, 0, 0]]))
+
+
+@pytest.mark.parametrize("dtype", ["category", "object", "string"])
+def test_categories_may_have_any_type(dtype):
+    X, y = priced(0, 120)
+    expected = TabularGPRegressor(random_state=0).fit(X, y).predict(X)
+    other = X.assign(kind=X["kind"].astype(dtype))
+    assert_allclose(TabularGPRegressor(random_state=0).fit(other, y).predict(other), expected)
+
+
+def test_a_category_that_the_fit_had_not_is_uncertain():
+    rng = np.random.default_rng(0)
+    kind, x = rng.choice(["left", "right"], 150), rng.uniform(-2.0, 2.0, 150)
+    X = pd.DataFrame({"x": x, "kind": kind})
+    y = np.where(kind == "left", -1.0, 1.0) * (1.0 + x**2) + 0.05 * rng.normal(size=150)
+    model = TabularGPRegressor(random_state=0).fit(X, y)
+    rows = X[:3].assign(kind=["left", "unheard of", "new"])
+    mean, std = model.predict(rows.assign(x=1.0), return_std=True)
+    assert mean[1] == pytest.approx(mean[2], abs=1e-8)
+    assert std[1] > 2.0 * std[0]
+
+
+@BOTH
+def test_bad_tables_are_refused_and_change_nothing(make):
+    X, y = priced(0, 60)
+    X = X[["size", "kind"]]
+    y = y if make is TabularGPRegressor else y > np.median(y)
+    model = make(random_state=0).fit(X, y)
+    before = answers(model, X)
+    refused = [
+        (X.assign(size=np.inf), r"Column 'size' of X is infinite in row 0: Input X contains inf"),
+        (X.assign(size="a"), r"Column 'size' of X holds text .* such as 'a', and held numbers in"),
+        (X.assign(size=pd.Timestamp(0)), r"Column 'size' of X holds dates .*, and held numbers in"),
+        (X.assign(kind=1), r"Column 'kind' of X holds numbers .*, and held text in the fit"),
+        (X[["kind", "size"]], "same order"),
+        (X[["size"]], "missing"),
+        (X[:0], "Found 0 rows"),
+    ]
+    for bad, message in refused:
+        with pytest.raises(ValueError, match=message):
+            model.predict(bad)
+    for bad, targets, message in (
+        (X.assign(size=np.inf), y, "Input X contains inf"),
+        (X, y[:-1], "inconsistent numbers of samples"),
+        (X.assign(kind=[[0]] * 60), y, "are neither numbers nor categories"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.fit(bad, targets)
+    for weights, message in ((-np.ones(60), "(?i)negative"), (np.zeros(60), "zero")):
+        with pytest.raises(ValueError, match=message):
+            model.fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(answers(model, X), before)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_bad_targets_are_named(bad):
+    X, y = curved(0, 40)
+    y[7] = bad
+    with pytest.raises(ValueError, match=r"The first is y\[7\]"):
+        TabularGPRegressor().fit(X, y)
+    with pytest.raises(ValueError, match=r"y\[:, 1\] is NaN in every row"):
+        TabularGPRegressor().fit(X, np.column_stack([X[:, 0], np.full(40, np.nan)]))
+
+
+@BOTH
+def test_what_is_no_model_yet_or_no_parameter_says_so(make):
+    X, y = told(make, 40)
+    asked = [
+        lambda model: model.predict(X),
+        lambda model: model.summary(),
+        lambda model: model.partial_dependence(X, 0),
+        lambda model: model.feature_importances_,
+    ]
+    for ask in asked:
+        with pytest.raises(NotFittedError):
+            ask(make())
+    for parameters in ({"members": "all"}, {"n_jobs": 0.5}, {"random_state": -1}):
+        with pytest.raises(ValueError, match=next(iter(parameters))):
+            make(**parameters).fit(X, y)
+    tags = get_tags(make())
+    assert tags.input_tags.allow_nan
+    assert tags.target_tags.multi_output == (make is TabularGPRegressor)
+
+
+def test_classes_of_words_rare_ones_and_one_alone():
+    X, y = curved(0, 120)
+    codes = np.digitize(y, [-0.5, 0.5])
+    model = TabularGPClassifier(random_state=0).fit(X, np.array(["low", "mid", "top"])[codes])
+    assert model.classes_.tolist() == ["low", "mid", "top"]
+    scores = model.decision_function(X)
+    assert scores.shape == (120, 3)
+    assert np.array_equal(model.classes_[scores.argmax(axis=1)], model.predict(X))
+    # Names are no more than names.
+    other = TabularGPClassifier(random_state=0).fit(X, np.array(["z", "m", "a"])[codes])
+    assert_allclose(other.predict_proba(X)[:, ::-1], model.predict_proba(X), atol=1e-5)
+    two = TabularGPClassifier(random_state=0).fit(X, codes > 1)
+    assert_allclose(1.0 / (1.0 + np.exp(-two.decision_function(X))), two.predict_proba(X)[:, 1])
+    rare = TabularGPClassifier(random_state=0).fit(X, np.repeat([0, 1, 2], [118, 1, 1]))
+    assert np.all(rare.predict(curved(1, 200)[0]) == 0)
+    with pytest.raises(ValueError, match=r"y has one class, .*'a'"):
+        TabularGPClassifier().fit(X, ["a"] * 120)
+    balanced = TabularGPClassifier(class_weight="balanced", random_state=0)
+    labels = np.where(y > np.quantile(y, 0.9), 1, 0)
+    weights = np.where(labels == 1, 5.0, 5.0 / 9.0)
+    weighted = TabularGPClassifier(random_state=0).fit(X, labels, weights)
+    found = balanced.fit(X, labels).predict_proba(X)
+    assert_allclose(found, weighted.predict_proba(X), atol=1e-3)
+
+
+def test_interactions_are_found_where_an_additive_model_fails():
+    X, _ = curved(0, 200)
+    y = X[:, 0] * X[:, 1] + 0.1 * np.random.default_rng(1).normal(size=200)
+    model = TabularGPRegressor(random_state=0).fit(X[:140], y[:140])
+    additive = make_pipeline(MinMaxScaler(clip=True), IntersectionGPRegressor(random_state=0))
+    assert model.score(X[140:], y[140:]) > 0.9
+    assert additive.fit(X[:140], y[:140]).score(X[140:], y[140:]) < 0.3
+    assert model.feature_importances_[:2].min() > 2.0 * model.feature_importances_[2:].max()
+
+
+def test_targets_of_a_table_score_as_single_ones():
+    X, y = curved(0, 80)
+    Y = np.column_stack([y, X[:, 0]])
+    model = TabularGPRegressor(random_state=0).fit(X, Y)
+    gaps = Y.copy()
+    gaps[::3, 0] = np.nan
+    single = [
+        r2_score(Y[:, k][~np.isnan(gaps[:, k])], model.predict(X)[~np.isnan(gaps[:, k]), k])
+        for k in (0, 1)
+    ]
+    assert model.score(X, gaps) == pytest.approx(np.mean(single))

@@ -10,15 +10,11 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._solvers.block_cg import Solution
-from histrs.gaussian_process import (
-    IntersectionGPRegressor,
-    MinMaxGPRegressor,
-    SlicedGPRegressor,
-    Solver,
-)
+from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor, Solver
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._posterior.variance_bounds import are_near, variance_bounds
 from histrs.gaussian_process._systems.system import System
+from histrs.gaussian_process.kernels import Splines
 from tests.helpers import PLAIN, ExactGP, of_terms
 from tests.oracles.intersection import intersection_kernel
 
@@ -81,16 +77,13 @@ def test_bounds_of_more_rows_than_are_solved_at_a_time_and_of_csr(rng):
     np.testing.assert_allclose(alike, bounds, rtol=1e-3)
 
 
-@pytest.mark.parametrize("name", ["intersection", "sliced", "smooth", "minmax"])
+@pytest.mark.parametrize("name", ["intersection", "smooth", "minmax"])
 def test_every_regressor_has_bounds_around_its_exact_deviations(rng, name):
     X, y = _histograms(rng, 100)
     Y = np.column_stack([y, 100 * X[:, 2] + rng.normal(size=100)])
     model = {
         "intersection": IntersectionGPRegressor(variance="exact", random_state=0),
-        "sliced": SlicedGPRegressor(
-            n_projections=64, kernel="sliced", variance="exact", random_state=0
-        ),
-        "smooth": SlicedGPRegressor(n_projections=64, kernel="splines", random_state=0),
+        "smooth": IntersectionGPRegressor(Splines(), random_state=0),
         "minmax": MinMaxGPRegressor(random_state=0),
     }[name].fit(X[:80], Y[:80])
     lower, upper = model.std_bounds(X[80:])

@@ -4,9 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from scipy.stats import rankdata
-
+from benches.quality.store import RESULTS as QUALITY
+from benches.quality.store import Store
+from benches.quality.summary import OURS, compared
+from benches.quality.tables import listed
 from demo.draw import standalone, text
 
 HERE = Path(__file__).resolve().parent
@@ -20,14 +21,12 @@ def result(name: str) -> Any:
     return json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
 
 
-def mean_ranks(kind: str, score: str, kept: list[str]) -> Rows:
-    """Return the mean rank of some models over the tables of docs/quality.md, among all of them."""
-    tables = list(result("quality")[kind].values())
-    names = [name for name in tables[0]["scores"] if all(name in t["scores"] for t in tables)]
-    means = [[np.mean([s[score] for s in t["scores"][n]]) for n in names] for t in tables]
-    ranks = dict(zip(names, np.mean([rankdata(row) for row in means], axis=0), strict=True))
-    ours = ("SlicedGP", "IntersectionGP")
-    return [(n, float(ranks[n]), n in ours) for n in sorted(kept, key=ranks.__getitem__)]
+def mean_ranks(score: str) -> Rows:
+    """Return mean ranks at 3,000 rows, over the tables that nothing was chosen on."""
+    found = Store(QUALITY).frame()
+    tables = [table for table in listed() if table.use == "held"]
+    ranks = compared(found[found["gaps"] == ""], tables, "3000", score).ranks.mean()
+    return [(str(n), float(rank), n in OURS) for n, rank in ranks.sort_values().items()]
 
 
 def seconds(name: str, sides: dict[str, str]) -> Rows:
@@ -59,19 +58,17 @@ def panel(x: float, y: float, title: str, command: str, rows: Rows, unit: str) -
     return "".join(body)
 
 
-CLASSIFIERS = ["SlicedGP", "IntersectionGP", "LightGBM", "random forest", "SVM, tuned"]
-REGRESSORS = ["SlicedGP", "IntersectionGP", "EBM", "random forest", "LightGBM"]
 PANELS = [
     (
-        "Tables: mean rank of seven by log loss",
-        "benches.quality_small",
-        mean_ranks("classification", "log loss", CLASSIFIERS),
+        "Tables: mean rank of five by log loss",
+        "benches.quality",
+        mean_ranks("log loss"),
         "",
     ),
     (
-        "Tables: mean rank of nine by RMSE",
-        "benches.quality_small",
-        mean_ranks("regression", "RMSE", REGRESSORS),
+        "Tables: mean rank of five by RMSE",
+        "benches.quality",
+        mean_ranks("RMSE"),
         "",
     ),
     (

@@ -9,7 +9,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from sklearn.datasets import make_friedman1
 
-from histrs.gaussian_process import SlicedGPRegressor
+from histrs.gaussian_process import TabularGPRegressor
 from histrs.plotting import plot_partial_dependence
 
 mpl.use("Agg")
@@ -17,7 +17,7 @@ mpl.rcParams["svg.hashsalt"] = "histrs"
 
 X, y = make_friedman1(1000, noise=1.0, random_state=0)
 names = [f"x{d}" for d in range(10)]
-model = SlicedGPRegressor(random_state=0).fit(X[:750], y[:750])
+model = TabularGPRegressor(random_state=0).fit(X[:750], y[:750])
 
 figure, axes = plt.subplots(1, 3, figsize=(10, 2.9), layout="constrained")
 for ax, features in zip(axes, (2, 9, (0, 1)), strict=True):

@@ -9,7 +9,7 @@ TREE = [
     (
         ["numbers and", "categories"],
         [
-            ("columns interact, or unknown", "SlicedGPRegressor, SlicedGPClassifier"),
+            ("columns interact, or unknown", "TabularGPRegressor, TabularGPClassifier"),
             ("one readable curve per column", "IntersectionGP behind MinMaxScaler"),
             ("jumps at thresholds", "boosted trees, random forest (scikit-learn)"),
         ],

@@ -61,7 +61,7 @@ class Column:
             raise ValueError(
                 f"{self.title} holds {self.what()}, and here columns are numbers. Make a column of "
                 "zeros and ones for each category, as scikit-learn's OneHotEncoder does, or leave "
-                "the column out. SlicedGPClassifier and SlicedGPRegressor read categories."
+                "the column out. TabularGPClassifier and TabularGPRegressor read categories."
             )
         return np.array([np.nan if v is None else float(v) for v in self.values])
 

@@ -1,13 +1,10 @@
-"""Sliced kernels, their limit, and the Gaussian process on them, by definition.
+"""Sliced kernels and their limit, by definition.
 
 Sources: D. Sejdinovic, B. Sriperumbudur, A. Gretton and K. Fukumizu, "Equivalence of distance-based
 and RKHS-based statistics in hypothesis testing", The Annals of Statistics, 2013; J. Hertrich, "Fast
 kernel summation in high dimensions via slicing and Fourier transforms", SIAM Journal on Mathematics
-of Data Science, 2024; C. E. Rasmussen and C. K. I. Williams, "Gaussian Processes for Machine
-Learning", 2006.
+of Data Science, 2024.
 """
-
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -63,29 +60,12 @@ def projections(X: ArrayLike, W: Array, low: Array) -> Array:
     return T
 
 
-def sliced_kernel(T: Array, S: Array | None = None, weights: Array | None = None) -> Array:
-    """`sum_p weight_p min(t_p, s_p)`, by default the mean over the projections."""
-    S = T if S is None else S
-    weights = np.full(T.shape[1], 1.0 / T.shape[1]) if weights is None else weights
+def sliced_kernel(T: Array, S: Array) -> Array:
+    """The mean over the projections of `min(t_p, s_p)`."""
     K = np.zeros((len(T), len(S)))
     for i, t in enumerate(T):
         for j, s in enumerate(S):
-            K[i, j] = float(np.sum(weights * np.minimum(t, s)))
-    return K
-
-
-def cubic_spline_kernel(T: Array, S: Array | None = None, weights: Array | None = None) -> Array:
-    """`sum_p weight_p` times the integral over `u` of `(t_p - u)_+ (s_p - u)_+`, by quadrature."""
-    S = T if S is None else S
-    weights = np.full(T.shape[1], 1.0 / T.shape[1]) if weights is None else weights
-    # Exact for polynomials of degree 5.
-    nodes, heights = np.polynomial.legendre.leggauss(3)
-    K = np.zeros((len(T), len(S)))
-    for i, t in enumerate(T):
-        for j, s in enumerate(S):
-            half = 0.5 * np.minimum(t, s)
-            u = half * (1.0 + nodes[:, None])
-            K[i, j] = float(np.sum(weights * half * (heights @ ((t - u) * (s - u)))))
+            K[i, j] = float(np.mean(np.minimum(t, s)))
     return K
 
 
@@ -95,35 +75,3 @@ def limit_kernel(X: ArrayLike, Z: ArrayLike, T: Array, S: Array) -> Array:
     a, b = T.mean(axis=1), S.mean(axis=1)
     distances = np.array([[np.linalg.norm(x - z) for z in Z] for x in X])
     return 0.5 * (a[:, None] + b - mean_projection(X.shape[1]) * distances)
-
-
-def log_likelihood(kernels: list[Array], Y: Array, theta: Array) -> float:
-    """Largest log likelihood over the scale of each target, per sample and target, less a constant.
-
-    Each target is normal with covariance `s_c (sum_g exp(theta_g) K_g + I)` (their equation 5.8),
-    which is largest at `s_c = y^T R^-1 y / n`.
-    """
-    n, n_targets = Y.shape
-    R = np.eye(n) + sum(np.exp(t) * K for t, K in zip(theta, kernels, strict=True))
-    total = 0.0
-    for y in Y.T:
-        scale = float(y @ np.linalg.solve(R, y)) / n
-        covariance = scale * R
-        total += -0.5 * float(y @ np.linalg.solve(covariance, y))
-        total += -0.5 * float(np.linalg.slogdet(covariance)[1]) + 0.5 * n
-    return total / (n * n_targets)
-
-
-class DenseGP(NamedTuple):
-    """A Gaussian process of any kernel, whose mean is that of the targets."""
-
-    K: Array
-    y: Array
-    noise: float
-
-    def predict(self, cross: Array, prior: Array) -> tuple[Array, Array]:
-        """Means and standard deviations with noise (their equations 2.25 and 2.26)."""
-        A = self.K + self.noise * np.eye(len(self.K))
-        mean = self.y.mean() + cross @ np.linalg.solve(A, self.y - self.y.mean())
-        variance = prior - np.einsum("ij,ji->i", cross, np.linalg.solve(A, cross.T))
-        return mean, np.sqrt(variance + self.noise)

@@ -1,4 +1,4 @@
-"""Exact Gaussian processes of any kernel, additive ones, and those with a learned metric.
+"""Exact Gaussian processes of any kernel, additive ones, and blends of them for tables.
 
 Source: E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
 process inference with generalized histogram intersection kernels for visual recognition tasks",
@@ -9,8 +9,6 @@ from histrs.gaussian_process import active_learning, kernels
 from histrs.gaussian_process._classifier import GPClassifier
 from histrs.gaussian_process._options import Bins, Fine, LikelihoodSearch, Solver
 from histrs.gaussian_process._regressor import GPRegressor
-from histrs.gaussian_process._sliced.classifier import SlicedGPClassifier
-from histrs.gaussian_process._sliced.regressor import SlicedGPRegressor
 from histrs.gaussian_process.additive import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
@@ -31,8 +29,6 @@ __all__ = [
     "MinMaxGPRegressor",
     "SPDGPClassifier",
     "SPDGPRegressor",
-    "SlicedGPClassifier",
-    "SlicedGPRegressor",
     "Solver",
     "TabularGPClassifier",
     "TabularGPRegressor",

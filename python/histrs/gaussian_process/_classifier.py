@@ -133,7 +133,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     See Also
     --------
     GPRegressor : The same for real targets.
-    SlicedGPClassifier : For tables, with a metric that is learned.
+    TabularGPClassifier : For tables with categories and missing values.
 
     Examples
     --------

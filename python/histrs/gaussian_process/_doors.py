@@ -59,7 +59,7 @@ def rows_to_fit(
         X, y = validate_data(model, X, y, reset=reset, dtype=np.float64, **checks)
         return X, y
     X, y = validate_fit(model, X, y, reset=reset, **checks)
-    return canonical(X) if takes == "histograms" else X, y
+    return canonical(X), y
 
 
 def check_entries(model: Any, takes: Takes, X: Any) -> None:
@@ -81,10 +81,7 @@ def rows_to_predict(model: Any, takes: Takes, X: Any) -> Any:
         return stacked(validate_data(model, flattened(X, model), reset=False, **STACK_CHECKS))
     if takes in ("anything", "numbers"):
         return validate_data(model, X, reset=False, dtype=[np.float64, np.float32])
-    X = validate_data(model, X, reset=False, **HISTOGRAM_CHECKS)
-    if takes != "histograms":
-        return X
-    X = canonical(X)
+    X = canonical(validate_data(model, X, reset=False, **HISTOGRAM_CHECKS))
     if not is_additive(model):
         # Additive kernels look at entries as they read them.
         check_entries(model, takes, X)

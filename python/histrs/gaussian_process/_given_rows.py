@@ -26,7 +26,6 @@ class GivenRows(NamedTuple):
     """Which training row each of the given ones is, and what it weighs."""
 
     learned: NDArray[np.intp]
-    """-1 for rows without weight."""
     weights: Array
 
     @classmethod
@@ -40,38 +39,16 @@ class GivenRows(NamedTuple):
             np.append(self.learned, others.learned), np.append(self.weights, others.weights)
         )
 
-    def behind(self, n: int) -> GivenRows:
-        """Return the rows behind the first."""
-        return GivenRows(self.learned[n:], self.weights[n:])
-
     def shifted(self, n: int) -> GivenRows:
         """Return the rows where training rows come behind others."""
         return self._replace(learned=self.learned + n)
 
-    def through(self, others: GivenRows) -> GivenRows:
-        """Return the rows where each training row was given as one of the others."""
-        known = self.learned >= 0
-        learned = np.full(len(known), -1, dtype=np.intp)
-        learned[known] = others.learned[self.learned[known]]
-        return self._replace(learned=learned)
-
-    def of_all(self, n: int, with_weight: Indices | None) -> GivenRows:
-        """Return all `n` rows, where these are the ones that have a weight."""
-        if with_weight is None:
-            return self
-        learned, weights = np.full(n, -1, dtype=np.intp), np.zeros(n)
-        learned[with_weight], weights[with_weight] = self
-        return GivenRows(learned, weights)
-
     def without(self, removed: Indices) -> tuple[GivenRows, LighterRows]:
         """Return the other rows, before training rows move, and what training rows lose."""
         touched = np.unique(self.learned[removed])
-        touched = touched[touched >= 0]
         rest = GivenRows(np.delete(self.learned, removed), np.delete(self.weights, removed))
-        known = rest.learned >= 0
-        n = 1 + max(int(self.learned.max()), 0)
-        weights = np.zeros(n)
-        np.add.at(weights, rest.learned[known], rest.weights[known])
+        weights = np.zeros(1 + int(self.learned.max()))
+        np.add.at(weights, rest.learned, rest.weights)
         left = touched[np.isin(touched, rest.learned)]
         return rest, LighterRows(touched, left, weights[left])
 
@@ -80,4 +57,4 @@ class GivenRows(NamedTuple):
         behind = np.arange(n + len(lighter.left))
         behind[lighter.left] = n + np.arange(len(lighter.left))
         moved = behind - np.searchsorted(lighter.touched, behind)
-        return self._replace(learned=np.where(self.learned < 0, -1, moved[self.learned]))
+        return self._replace(learned=moved[self.learned])

@@ -119,8 +119,6 @@ class GaussianProcess(BaseEstimator):
     """What a weight of 1 was when rows were first given."""
     _given: GivenRows
     """Which training row each of the given ones is."""
-    _noise_was_learned: bool = False
-    """Whether the noise that is given is that of a row of mean weight."""
     _stays: Array | None = None
     """What part of a training row stays where one of the given ones is left out; None for 0."""
     _drawn_seed: NDArray[np.int64]
@@ -291,9 +289,8 @@ class GaussianProcess(BaseEstimator):
     def _learns_noise(self) -> bool:
         """Say whether noise is that of a row of mean weight: copies of all rows do not tell it."""
         bounds = self.noise_bounds
-        return self._noise_was_learned or not (
-            self._keeps_hyperparameters() or (isinstance(bounds, str) and bounds == "fixed")
-        )
+        fixed = isinstance(bounds, str) and bounds == "fixed"
+        return not (fixed or self._keeps_hyperparameters())
 
     def _keep_further_weights(self, weights: Array | None, n_rows: int) -> Array | None:
         """Keep the weights of further rows, and return them in their unit; None for 1."""
@@ -539,7 +536,7 @@ class GaussianProcess(BaseEstimator):
     def _remove_given(self, removed: Indices) -> None:
         """Remove some of the rows that were given: of equal ones, the others stay."""
         given, lighter = self._given.without(removed)
-        if not np.any(given.learned >= 0):
+        if len(given.learned) == 0:
             raise ValueError(
                 "All training rows of positive weight would be forgotten: keep one at least, or "
                 "start with a new estimator."

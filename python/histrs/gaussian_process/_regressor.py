@@ -103,7 +103,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     See Also
     --------
     GPClassifier : The same for class labels.
-    SlicedGPRegressor : For tables, with a metric that is learned.
+    TabularGPRegressor : For tables with categories and missing values.
     IntersectionGPRegressor : Additive functions, in time and memory linear in the rows.
 
     Examples
@@ -653,7 +653,6 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         if (weights := state["sample_weight_fit_"]) is not None:
             own = over_unit(own, state["_weight_unit"])
             variance += (1.0 / own - 1.0 / weights[learned])[:, None] * posterior.noise
-        mean[learned < 0] = variance[learned < 0] = np.nan
         return self._shaped(mean), self._spread(state, np.sqrt(variance))
 
     @in_precision_of_rows

@@ -113,9 +113,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     training rows that are near in the others, several at a time, and the spread of these is part of
     the answer.
 
-    Up to 6,000 rows, systems are factorised. Of more, "radial" and "ranks" keep all pairs of at most
-    65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are left out then,
-    until members have their weights.
+    Up to 6,000 rows, systems are factorised. Of more, "radial" and "ranks" keep all pairs of at
+    most 65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are left
+    out then, until members have their weights.
 
     Examples
     --------

@@ -92,7 +92,6 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     See Also
     --------
     histrs.metrics.energy_distance_kernel : The limit of many projections.
-    histrs.gaussian_process.SlicedGPRegressor : Learns the metric.
 
     References
     ----------

@@ -58,10 +58,10 @@ def plot_calibration(
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from histrs.gaussian_process import SlicedGPClassifier
+    >>> from histrs.gaussian_process import TabularGPClassifier
     >>> from histrs.plotting import plot_calibration
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> model = SlicedGPClassifier(random_state=0).fit(X[:400], y[:400])
+    >>> model = TabularGPClassifier(random_state=0).fit(X[:400], y[:400])
     >>> ax = plot_calibration(model, X[400:], y[400:])  # doctest: +SKIP
     """
     check_is_fitted(model)

@@ -30,7 +30,7 @@ def plot_partial_dependence(
     Parameters
     ----------
     dependence : PartialDependence
-        What `SlicedGPRegressor.partial_dependence` or `SlicedGPClassifier.partial_dependence`
+        What `TabularGPRegressor.partial_dependence` or `TabularGPClassifier.partial_dependence`
         returns.
     {output}
     feature_names : sequence of str, default=None
@@ -50,10 +50,10 @@ def plot_partial_dependence(
     Examples
     --------
     >>> import numpy as np
-    >>> from histrs.gaussian_process import SlicedGPRegressor
+    >>> from histrs.gaussian_process import TabularGPRegressor
     >>> from histrs.plotting import plot_partial_dependence
     >>> X = np.random.default_rng(0).normal(size=(200, 3))
-    >>> model = SlicedGPRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])  # doctest: +SKIP
+    >>> model = TabularGPRegressor(random_state=0).fit(X, X[:, 0] * X[:, 1])  # doctest: +SKIP
     >>> ax = plot_partial_dependence(model.partial_dependence(X, (0, 1)))  # doctest: +SKIP
     """
     mean, std, grid = dependence.mean, dependence.std, dependence.grid

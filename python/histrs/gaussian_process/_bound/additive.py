@@ -439,18 +439,6 @@ class MinimaBound(AdditiveBound):
         # Functions are centred over the others.
         return without.cross_product(self.rows_of(self.X[held]), weights)
 
-    def average(self, X: Matrix) -> tuple[Array, float]:
-        """Return the mean covariances of rows with each training row, and with one another."""
-        if self.smooth is not None or self.pairs is not None:
-            return super().average(X)
-        # Products with the kernel of the group, in time linear in the rows of both.
-        columns = _histrs.SortedColumns(to_core(self.rows_of(X)), self.n_threads)
-        share = np.full((X.shape[0], 1), 1.0 / X.shape[0])
-        cross = columns.cross_product(to_core(self.rows), share, self.n_threads)[:, 0]
-        among = columns.product(share, self.n_threads).mean()
-        constant = self.kernel.intercept_variance
-        return cross + constant, float(among) + constant
-
     def of_features(self, X: Matrix) -> tuple[Array, Callable[[slice], Array]]:
         """Return the prior variances of what features of rows add, without pairs of features, ...
 

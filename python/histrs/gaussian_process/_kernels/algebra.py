@@ -14,7 +14,7 @@ from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 # What is stricter is behind: rows of numbers and of histograms are looked at as histograms.
-_NUMBERS: tuple[Takes, ...] = ("anything", "numbers", "projections", "histograms")
+_NUMBERS: tuple[Takes, ...] = ("anything", "numbers", "histograms")
 
 
 class Constant(Kernel):

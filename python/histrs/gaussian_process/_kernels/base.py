@@ -17,7 +17,7 @@ from histrs.gaussian_process._learning.hyperparameters import Bounds, check_boun
 # Values of each parameter that a search begins with the best of.
 _N_TRIED = 9
 
-Takes: TypeAlias = Literal["anything", "numbers", "projections", "histograms", "covariances"]
+Takes: TypeAlias = Literal["anything", "numbers", "histograms", "covariances"]
 
 
 class Kernel:

@@ -31,7 +31,7 @@ _OF_TARGETS = ("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual
 _OF_ROWS = {"dual_coef_": 0.0, "Y_fit_": np.nan}
 _OF_FITS = ("theta_",)
 # What is learned of columns, and of targets, whatever rows they miss.
-_OF_COLUMNS = ("n_features_in_", "feature_names_in_", "_targets_are_single", "_table")
+_OF_COLUMNS = ("n_features_in_", "feature_names_in_", "_targets_are_single")
 
 APART = (
     "Targets miss different rows, so that each pattern of missing rows has a model of its own: "

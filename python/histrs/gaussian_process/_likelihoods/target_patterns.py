@@ -24,10 +24,6 @@ class TrainingRows(NamedTuple):
     weights: Array | None
     given: Any
     """The rows as the user gave them."""
-    n_given: int = 0
-    """Number of rows, those without weight or target too."""
-    with_weight: Indices | None = None
-    """Which of these the rows are; None where they are all."""
 
 
 class Pattern(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from histrs._row_weights import in_units_of_mean
 from histrs._solvers.block_cg import Array
 
 # Part of the largest target that its spread must exceed to be one.
@@ -25,12 +24,6 @@ def spreads(Y: Array, weights: Array | None) -> Array:
 def spread_of_one(values: Array) -> Array:
     """Return the spread of targets that all have these values, which is none."""
     return np.maximum(_ROUNDING * np.abs(values), np.finfo(np.float64).tiny)
-
-
-def standardised(Y: Array, weights: Array | None) -> Array:
-    """Return targets less their means and over their spreads, as those of a fit are."""
-    weights, _ = in_units_of_mean(weights)
-    return over(centred(Y, weights)[1], spreads(Y, weights))
 
 
 def over(less_means: Array, units: Array) -> Array:

@@ -72,6 +72,8 @@ class Targets:
     """Is told what is learned."""
     has_spread: bool = True
     """Whether standard deviations are asked for."""
+    n_held_out: int | None = None
+    """How many rows are held out of many; None for as many as suit."""
 
     @property
     def told(self) -> NDArray[np.intp]:
@@ -82,7 +84,8 @@ class Targets:
         n = len(self.T)
         if n <= MOST_FACTORISED:
             return np.arange(n)
-        return np.sort(self.order[-min(int(_HELD_OUT_SHARE * n), _MOST_HELD_OUT) :])
+        usual = min(int(_HELD_OUT_SHARE * n), _MOST_HELD_OUT)
+        return np.sort(self.order[-(self.n_held_out or usual) :])
 
     def of_rows(self, some: NDArray[np.intp]) -> Targets:
         """Return those of some rows, in ascending order."""
@@ -222,7 +225,8 @@ _views: dict[MemberName, Callable[[TableRows], Array]] = {
 def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
     most = max(MOST_FACTORISED + 1, min(_MOST_STORED, most_stored_rows(_MEMORY_SHARE)))
     if len(targets.T) > most:
-        targets = targets.of_rows(np.sort(targets.order[-most:]))
+        some = np.sort(targets.order[-most:])
+        targets = replace(targets.of_rows(some), n_held_out=len(targets.told))
     X, n_categories = _taken(name, targets), targets.rows.codes.shape[1]
     start = DistanceMixture.start(norm, X.shape[1] - n_categories, n_categories)
     of_rows = X, targets.T, targets.weights, targets.order, targets.n_threads

@@ -21,7 +21,6 @@ _KNOTS = 1000
 _STEP_OF_MISSING = float(np.sqrt(2.0))
 # Of values in units of the largest of the fit, the largest; its square is finite.
 _LARGEST = 1e150
-_SMALLEST = float(np.finfo(np.float64).tiny)
 
 
 class NumberColumns:
@@ -130,9 +129,6 @@ class Scale:
         scaled = X / self._size
         self._mean, spread = scaled.mean(axis=0), scaled.std(axis=0)
         constant = spread <= 1e-12 * np.max(np.abs(scaled), axis=0, initial=0.0)
-        # In a unit in which squares neither overflow nor vanish.
-        sizes = np.where(constant, 0.0, self._size)
-        self.spreads = spread * (sizes / max(float(np.max(sizes, initial=0.0)), _SMALLEST))
         self._factor = np.where(constant, 0.0, 1.0 / np.where(constant, 1.0, spread))
 
     def apply(self, X: Array) -> Array:

@@ -92,24 +92,21 @@ def averaged(posterior: Posterior, parts: Iterable[NDArray[Any]]) -> tuple[Array
     Parameters
     ----------
     posterior : Posterior
-        Of projections.
-    parts : iterable of ndarray of shape (n_rows, n_projections)
-        Groups of rows, of which one is in memory at a time.
+        Of a member.
+    parts : iterable of rows as that takes them
+        Groups of rows.
 
     Returns
     -------
     mean : ndarray of shape (n_groups, n_outputs)
-        In the units of the targets.
-    std : ndarray of shape (n_groups, n_systems)
         In units in which targets have scale 1.
+    std : ndarray of shape (n_groups, n_systems)
+        In these units.
     """
     found = [posterior.bound.average(T) for T in parts]
     k = np.ascontiguousarray(np.column_stack([cross for cross, _ in found]))
     prior = np.array([variance for _, variance in found])
     mean = k.T @ posterior.weights
-    if "mean" in posterior.readouts:
-        readout = posterior.readouts["mean"]
-        mean = mean @ readout.matrix + readout.offset
     variance = posterior.variance_of(prior, lambda some: k[:, some])
     return mean, np.sqrt(variance)
 

@@ -82,7 +82,10 @@ IDENTITY = Transform("identity")
 def candidates(y: Array) -> list[Transform]:
     """Return the transforms that are worth trying, the identity first."""
     found = [IDENTITY]
-    if len(y) < _MIN_ROWS or len(np.unique(y)) < 3 or abs(float(skew(y))) < _SKEW:
+    if len(y) < _MIN_ROWS or len(np.unique(y)) < 3:
+        return found
+    # Squares of targets of size 1 neither overflow nor vanish.
+    if abs(float(skew(y / np.max(np.abs(y))))) < _SKEW:
         return found
     if y.min() >= 0.0:
         found.append(Transform.log(y))

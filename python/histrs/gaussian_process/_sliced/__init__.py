@@ -1,1 +1,0 @@
-"""Gaussian processes on learned projections."""
