@@ -37,7 +37,6 @@ from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._tabular.base import BaseTabularGP, Members, averages
 from histrs.gaussian_process._tabular.classification import ClassFit
-from histrs.gaussian_process._tabular.groups import LEARNED
 from histrs.gaussian_process._tabular.members import Member
 from histrs.gaussian_process._tabular.regression import RegressionFit
 from histrs.gaussian_process._tabular.rows import Reader, TableRows
@@ -440,7 +439,6 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         **BaseTabularGP._parameter_constraints,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-    _known_members = LEARNED
     _of_classes: ClassFit
     _fitted = "_of_classes"
 
@@ -576,18 +574,17 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         check_is_fitted(self)
         fit = self._of_classes
         lines = [f"log loss of left-out rows {fit.loss:.4g}"]
-        for member, error in zip(fit.members, fit.errors, strict=True):
-            lines.append(f"  {member.name:8} error {error:.4g}")
+        for group, error in zip(fit.groups, fit.errors, strict=True):
+            lines.append(f"  {group[0].name:8} error {error:.4g}")
         return "\n".join(lines)
 
     def _weighted_members(self) -> list[tuple[float, Member]]:
-        members = self._of_classes.members
-        return [(1.0 / len(members), member) for member in members]
+        return self._of_classes.members
 
     def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
         fit = self._of_classes
-        weights = np.full(len(fit.members), 1.0 / len(fit.members))
-        mean, std = averages(weights, fit.members, parts)
+        weights, members = zip(*fit.members, strict=True)
+        mean, std = averages(weights, members, parts)
         return fit.centre + fit.unit * mean, np.abs(fit.unit * std)
 
 

@@ -36,13 +36,14 @@ class Likely(NamedTuple):
     probability: float
 
 
-def likely_kernels(start: EvenMixture, X: Array, t: Array, weights: Array | None) -> list[Likely]:
+def likely_kernels(start: EvenMixture, X: Array, T: Array, weights: Array | None) -> list[Likely]:
     r"""Return the kernels that targets make probable.
 
     With the level and the scale :math:`\sigma^2` of all integrated out under a flat prior of
     :math:`\log \sigma^2`, the evidence of a kernel with noise 1 is
     :math:`|A|^{-1/2} (t^T A^{-1} t)^{-(N - 1)/2}`, and the noise that suits it is
-    :math:`t^T A^{-1} t / (N - 1)`.
+    :math:`t^T A^{-1} t / (N - 1)`. Several targets share the kernel and the noise: determinants and
+    degrees of freedom are multiplied by their number, and sums are over all.
 
     Parameters
     ----------
@@ -50,22 +51,22 @@ def likely_kernels(start: EvenMixture, X: Array, t: Array, weights: Array | None
         With the length that suits the rows.
     X : ndarray of shape (n_samples, n_columns)
         Rows.
-    t : ndarray of shape (n_samples,)
+    T : ndarray of shape (n_samples, n_targets)
         Targets.
     weights : ndarray of shape (n_samples,) or None
         Weights of rows, by which their noise is divided.
     """
-    parts, n = start.parts(X, None, 1), len(X)
-    own = np.ones(n) if weights is None else 1.0 / weights
+    parts, (n, n_targets) = start.parts(X, None, 1), T.shape
+    own, n_free = np.ones(n) if weights is None else 1.0 / weights, n_targets * max(n - 1, 1)
     found: list[tuple[EvenMixture, float, float]] = []
     for mix in _MIXES:
         for amplitude in _AMPLITUDES:
             kernel = replace(start, mix=mix, amplitude=float(amplitude))
             L = linalg.cholesky(kernel.matrix(parts) + np.diag(own), lower=True, check_finite=False)
-            z = linalg.solve_triangular(L, t, lower=True, check_finite=False)
-            square = max(float(z @ z), np.finfo(np.float64).tiny)
-            evidence = -np.log(np.diag(L)).sum() - 0.5 * max(n - 1, 1) * np.log(square)
-            found.append((kernel, square / max(n - 1, 1), float(evidence)))
+            Z = linalg.solve_triangular(L, T, lower=True, check_finite=False)
+            square = max(float(np.vdot(Z, Z)), np.finfo(np.float64).tiny)
+            evidence = -n_targets * np.log(np.diag(L)).sum() - 0.5 * n_free * np.log(square)
+            found.append((kernel, square / n_free, float(evidence)))
     evidences = np.array([evidence for *_, evidence in found])
     p = np.exp(evidences - evidences.max())
     best = [int(i) for i in np.argsort(-p, kind="stable")[:_MOST] if p[i] >= _LEAST]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import nnls
-from sklearn.linear_model import LogisticRegression
+from scipy.optimize import minimize, nnls
+from scipy.special import log_softmax, softmax
 
 from histrs._solvers.block_cg import Array
 
@@ -13,13 +13,14 @@ from histrs._solvers.block_cg import Array
 _EVEN = 1.0
 # How much more it counts that weights sum to one.
 _SUM = 1e4
-# Part of the rows below which scores have the slope of the lower ones.
-_BEND = 0.8
-# Probabilities between which scores are turned into logits.
-_LEAST = 0.02
-# Inverse strength of the ridge, and the scale of the scores of single members beside their mean's.
-_RIDGE = 0.1
-_OF_MEMBERS = 0.3
+# Rows that a score is as sure of as it can be, beside all.
+_RESOLUTION = 2.0
+# Slope of logits that few rows have, and inverse variances of slopes, of single members and of
+# levels about it.
+_SLOPE = 0.5
+_RIDGE = 3.0
+_RIDGE_OF_MEMBERS = 10.0
+_RIDGE_OF_LEVELS = 4.0
 
 
 def simplex_weights(
@@ -70,10 +71,17 @@ def mixture_moments(means: Array, variances: Array, weights: Array) -> tuple[Arr
 
 
 class ClassPool:
-    """Probabilities of classes from the scores of all members.
+    r"""Probabilities of classes from the scores of all members.
 
-    Scores, each bent at a high one, and the logits of scores as probabilities are columns of a
-    multinomial logistic regression with a ridge: those of the members' mean, and of each.
+    With :math:`\ell(p) = \log p - \log(1 - p)` of a score, clipped,
+
+    .. math:: p_k \propto f_k \exp\Big(b_k + \sum_j \beta_j \phi_{jk}\Big), \qquad
+              \phi_{jk} \in \{\ell(s_k) - \ell(f_k),\ s_k - f_k\}
+
+    for the mean of the members' scores and the first of these for each member. Coefficients are
+    shared by the classes, as in a conditional logit; ridges pull them to a weak slope of the mean
+    and to no more. A row that is left out is beside frequencies without it, so that a score that
+    says nothing adds nothing.
 
     Parameters
     ----------
@@ -87,19 +95,48 @@ class ClassPool:
     """
 
     def __init__(self, scores: Array, codes: NDArray[np.intp], row_weights: Array | None) -> None:
-        mean = scores.mean(axis=1)
-        self._bends = [np.quantile(part, _BEND, axis=0) for part in (mean, _flat(scores))]
-        columns = self._columns(scores)
-        self._centre, self._scale = columns.mean(axis=0), columns.std(axis=0) + 1e-9
-        self._scale[3 * mean.shape[1] :] /= _OF_MEMBERS
-        standard = (columns - self._centre) / self._scale
-        model = LogisticRegression(C=_RIDGE, max_iter=1000)
-        self._model = model.fit(standard, codes, sample_weight=row_weights)
+        scores = _of_classes(scores)
+        n, n_members, n_classes = scores.shape
+        w = np.ones(n) if row_weights is None else row_weights * (n / row_weights.sum())
+        seen = w[:, None] * (codes[:, None] == np.arange(n_classes))
+        counts, total = seen.sum(axis=0), w.sum()
+        self._least = _RESOLUTION / (n + 2.0 * _RESOLUTION)
+        self._frequencies = counts / total
+        self._base = np.log(counts + 1.0) - np.log(total + n_classes)
+        others = (counts - seen) / np.maximum(total - w, np.finfo(np.float64).tiny)[:, None]
+        columns = self._columns(scores, others)
+        start = np.zeros(n_members + 2 + n_classes)
+        start[0] = _SLOPE
+        ridge = np.repeat([_RIDGE, _RIDGE_OF_MEMBERS, _RIDGE_OF_LEVELS], [2, n_members, n_classes])
 
-    def _columns(self, scores: Array) -> Array:
-        parts = scores.mean(axis=1), _flat(scores)
-        bent = zip(parts, self._bends, strict=True)
-        return np.hstack([_columns_of(part, bend) for part, bend in bent])
+        def loss(parameters: Array) -> tuple[float, Array]:
+            logs = log_softmax(self._logits(columns, parameters), axis=1)
+            off = w[:, None] * np.exp(logs) - seen
+            slopes = np.concatenate([np.einsum("ik,ikj->j", off, columns), off.sum(axis=0)])
+            pull = ridge * (parameters - start)
+            value = 0.5 * pull @ (parameters - start) - np.vdot(seen, logs)
+            return float(value), slopes + pull
+
+        # A member that is right where it is left out is not believed the other way round.
+        bounds = [(0.0, None)] * 2 + [(None, None)] * (n_members + n_classes)
+        found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
+        self._parameters: Array = found.x
+
+    def _columns(self, scores: Array, frequencies: Array) -> Array:
+        """Return what is linear in the parameters, of shape (n_rows, n_classes, n_columns)."""
+        mean, base = scores.mean(axis=1), self._logit(frequencies)
+        parts = [self._logit(mean) - base, mean - frequencies]
+        parts += [self._logit(part) - base for part in scores.transpose(1, 0, 2)]
+        return np.stack(parts, axis=2)
+
+    def _logit(self, p: Array) -> Array:
+        inside = np.clip(p, self._least, 1.0 - self._least)
+        return np.asarray(np.log(inside) - np.log1p(-inside))
+
+    def _logits(self, columns: Array, parameters: Array) -> Array:
+        n_columns = columns.shape[2]
+        levels = self._base + parameters[n_columns:]
+        return np.asarray(levels + columns @ parameters[:n_columns])
 
     def loss(self, scores: Array, codes: NDArray[np.intp], row_weights: Array | None) -> float:
         """Return the log loss of rows."""
@@ -109,15 +146,12 @@ class ClassPool:
 
     def probabilities(self, scores: Array) -> Array:
         """Return probabilities of classes."""
-        standard = (self._columns(scores) - self._centre) / self._scale
-        return np.asarray(self._model.predict_proba(standard))
+        scores = _of_classes(scores)
+        base = np.broadcast_to(self._frequencies, (len(scores), len(self._frequencies)))
+        columns = self._columns(scores, base)
+        return np.asarray(softmax(self._logits(columns, self._parameters), axis=1))
 
 
-def _flat(scores: Array) -> Array:
-    return scores.reshape(len(scores), -1)
-
-
-def _columns_of(scores: Array, bend: Array) -> Array:
-    inside = np.clip(scores, _LEAST, 1.0 - _LEAST)
-    logits = np.log(inside) - np.log1p(-inside)
-    return np.hstack([scores, np.maximum(scores - bend, 0.0), logits])
+def _of_classes(scores: Array) -> Array:
+    """Return scores of each class."""
+    return np.concatenate([1.0 - scores, scores], axis=2) if scores.shape[2] == 1 else scores

@@ -38,6 +38,12 @@ class Group:
     """How many weights of columns were learned."""
 
     @property
+    def left_out_means(self) -> Array:
+        """Means of rows that are left out, of all targets."""
+        means = np.stack([part.means for part in self.learned])
+        return np.asarray(np.tensordot(self.shares, means, 1))
+
+    @property
     def left_out(self) -> tuple[Array, Array]:
         """Means and variances of rows that are left out, of one target."""
         means = np.column_stack([part.means[:, 0] for part in self.learned])
@@ -80,7 +86,7 @@ def _even(targets: Targets) -> Group:
     few = targets.of_rows(np.sort(targets.order[:_MOST_EVEN]))
     X = few.rows.with_values
     start = EvenMixture.start(X, few.rows.values.shape[1])
-    likely = likely_kernels(start, X, few.T[:, 0], few.weights)
+    likely = likely_kernels(start, X, few.T, few.weights)
     learned = [
         learned_of_all_pairs("even", kernel, max(noise, 1e-12), max(noise, 1e-12), targets)
         for kernel, noise, _ in likely
