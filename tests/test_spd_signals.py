@@ -148,9 +148,9 @@ def test_signals_are_recognised(X, message):
 
 def test_what_covariances_refuse(rng):
     X = trials(rng)
-    with pytest.raises(ValueError, match="estimator"):
+    with pytest.raises(ValueError, match="shrinkage"):
         Covariances("cov").fit(X)
-    with pytest.raises(ValueError, match="estimator"):
+    with pytest.raises(ValueError, match="shrinkage"):
         Covariances(1.5).fit(X)
     with pytest.raises(NotFittedError):
         Covariances().transform(X)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,14 +13,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._sparse import refuse_sparse
 from histrs._validation import check_array, count_threads, unchanged_on_error
 from histrs._warnings import warn
+from histrs.spd._descriptors import Shrinkage
+from histrs.spd._docs import MATRICES
 
-Estimator: TypeAlias = Literal["scm", "oas", "lwf"] | float
 
-
+@documented(MATRICES)
 class Covariances(TransformerMixin, BaseEstimator):
     r"""Covariance matrices of signals, one for each trial.
 
@@ -33,12 +35,11 @@ class Covariances(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : {"oas", "lwf", "scm"} or float, default="oas"
+    shrinkage : {"oas", "lwf", "scm"} or float, default="oas"
         How the weight :math:`s` is chosen: for each trial by the oracle approximating shrinkage
         of [1]_ or the rule of [2]_, as scikit-learn's `oas` and `ledoit_wolf` do; "scm", the sample
         covariance matrix, is 0; a number in [0, 1] is taken as it is.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one per core. Results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
@@ -81,12 +82,12 @@ class Covariances(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [StrOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
+        "shrinkage": [StrOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
         "n_jobs": [Integral, None],
     }
 
-    def __init__(self, estimator: Estimator = "oas", *, n_jobs: int | None = None) -> None:
-        self.estimator = estimator
+    def __init__(self, shrinkage: Shrinkage = "oas", *, n_jobs: int | None = None) -> None:
+        self.shrinkage = shrinkage
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -102,11 +103,10 @@ class Covariances(TransformerMixin, BaseEstimator):
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
-            self.n_channels_ = check_trials(X).shape[1]
+            self.n_channels_ = _checked_trials(X).shape[1]
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
@@ -130,7 +130,7 @@ class Covariances(TransformerMixin, BaseEstimator):
             message names the trial and the channel.
         """
         check_is_fitted(self)
-        trials = check_trials(X)
+        trials = _checked_trials(X)
         n_channels = trials.shape[1]
         if n_channels != self.n_channels_:
             raise ValueError(
@@ -144,7 +144,7 @@ class Covariances(TransformerMixin, BaseEstimator):
                 "the covariance singular unless it is shrunk. Give (n_trials, n_channels, n_times) "
                 "if the two axes are swapped; else longer trials, or fewer channels."
             )
-        C, flat = _histrs.signal_covariances(trials, self.estimator, count_threads(self.n_jobs))
+        C, flat = _histrs.signal_covariances(trials, self.shrinkage, count_threads(self.n_jobs))
         if flat:
             trial, channel = flat[0]
             others = f", and {len(flat) - 1} more signals are" if len(flat) > 1 else ""
@@ -162,7 +162,7 @@ class Covariances(TransformerMixin, BaseEstimator):
         return tags
 
 
-def check_trials(X: ArrayLike) -> NDArray[Any]:
+def _checked_trials(X: ArrayLike) -> NDArray[Any]:
     """Return signals of shape (n_trials, n_channels, n_times)."""
     refuse_sparse(X, "X")
     if isinstance(X, (list, tuple)):

@@ -13,23 +13,21 @@ from sklearn.base import TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._labels import check_labels, encode
+from histrs._labels import encode
 from histrs._progress import TrainingProgress
-from histrs._validation import check_random_state, unchanged_on_error, validate_data
+from histrs._validation import check_random_state, unchanged_on_error
 from histrs._warnings import warn
+from histrs.spd._base import StackEstimator
 from histrs.spd._distances import jbld_distances
 from histrs.spd._docs import MATRICES
-from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
-
-Float64 = NDArray[np.float64]
+from histrs.spd._logarithms import Float64
+from histrs.spd._stack import Stack, symmetric
 
 
 @documented(MATRICES)
-class SPDProjection(TransformerMixin, BaseEstimator):
+class SPDProjection(TransformerMixin, StackEstimator):
     r"""Supervised projection of covariance matrices on smaller ones.
 
     Learns :math:`U` of shape (p, n_components) with orthonormal columns such that the matrices
@@ -143,20 +141,17 @@ class SPDProjection(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
-            Symmetric positive definite matrices.
+        {matrices}
         y : array-like of shape (n_samples,)
             Their classes, at least two.
 
         Returns
         -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
-            data, y = validate_data(self, flattened(X), y, **STACK_CHECKS)
-            check_labels(y)
-            self._fit(stacked(data).astype(np.float64), y)
+            stack, labels = self._stack_and_labels(X, y, reset=True)
+            self._fit(stack.astype(np.float64), labels)
         return self
 
     def _fit(self, stack: Stack, y: NDArray[Any]) -> None:
@@ -223,19 +218,16 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         X_new : ndarray of shape (n_samples, n_components, n_components), or flattened as `X` was
             :math:`U^T X U`, in the precision of `X`.
         """
-        check_is_fitted(self)
-        flat = flattened(X, self)
-        checks = {**STACK_CHECKS, "ensure_all_finite": True}
-        stack = stacked(validate_data(self, flat, reset=False, **checks))
+        return self._made_of(X, self._projected)
+
+    def _projected(self, stack: Stack) -> Stack:
         U = self.components_.astype(stack.dtype)
-        projected = symmetric(U.T @ stack @ U)
-        return projected.reshape(len(stack), -1) if flat is X else projected
+        return symmetric(U.T @ stack @ U)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.three_d_array = True
         return tags
 
 

@@ -1,0 +1,211 @@
+"""The geometry of each metric: distances, a mean, and the way from one matrix to another."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from histrs import _histrs
+from histrs._checked import Checked, rows_of
+from histrs._validation import count_threads
+from histrs.spd._distances import airm_distances, check_definite, jbld_distances
+from histrs.spd._logarithms import Float64, exponential, from_tangent, roots, tangent_rows, unpacked
+from histrs.spd._stack import Stack, symmetric
+
+MetricName: TypeAlias = Literal["airm", "riemann", "jbld", "logeuclid", "euclid"]
+
+# Step of the exponent of a unit, and values whose squares do not overflow.
+_POWERS = 512
+_FAR = 1e150
+
+
+class Mean(NamedTuple):
+    """A mean, with the iterations that it took and what is left of the gradient."""
+
+    matrix: NDArray[Any]
+    n_iter: int = 0
+    residual: float = 0.0
+
+
+class Curved:
+    """Of the affine-invariant distance, or of the divergence that stands for its square."""
+
+    def __init__(self, name: str, distances: Callable[..., NDArray[Any]], power: int) -> None:
+        self._name = name
+        self.distances = distances
+        self._power = power
+
+    def mean(
+        self,
+        stack: Stack,
+        weights: Float64,
+        n_jobs: int | None,
+        *,
+        tol: float = 1e-8,
+        max_iter: int = 100,
+        start: Float64 | None = None,
+    ) -> Mean:
+        """Return the weighted mean, in double precision; the search for it begins at `start`.
+
+        None is the arithmetic mean.
+        """
+        some = weights > 0.0
+        if len(stack) == 1 or not some.all():
+            # The search itself looks at all that have weight.
+            check_definite(stack, n_jobs)
+            stack, weights = stack[some], weights[some]
+        if len(stack) == 1:
+            return Mean(symmetric(stack[0].astype(np.float64)))
+        n_threads = count_threads(n_jobs)
+        return Mean(
+            *_histrs.dispersion_mean(
+                stack, shares_of(weights), self._name, start, tol, max_iter, n_threads
+            )
+        )
+
+    def exponent(self, means: Float64) -> int:
+        """Return the exponent of the unit of `squares`."""
+        return 0
+
+    def between(self, A: Float64, B: Float64, t: float) -> Float64:
+        """Return the point at `t` of the way from `A` to `B`: the mean with weights 1 - t and t.
+
+        On the geodesic of the affine-invariant distance: that of the divergence has no closed form,
+        and is close to it.
+        """
+        root, whitener = roots(A)
+        return from_tangent(root, t * unpacked(tangent_rows(B[None], whitener, 1))[0])
+
+    def squares(
+        self, stack: Stack, means: Float64, n_jobs: int | None, *, exponent: int = 0
+    ) -> Float64:
+        """Return squared distances to means, a row for each matrix."""
+        try:
+            # Columns are computed a vector at a time, so that there should be many.
+            D = self.distances(means, stack.astype(np.float64), n_jobs=n_jobs)
+        except ValueError:
+            check_definite(stack, n_jobs)
+            raise
+        return np.ascontiguousarray(D.T) ** self._power
+
+
+class Flat(ABC):
+    """Of coordinates in which distances are Euclidean."""
+
+    _average: Callable[..., Float64] = staticmethod(np.matmul)
+
+    def exponent(self, means: Float64) -> int:
+        """Return the exponent of a unit in which squares do not overflow."""
+        return 0
+
+    @abstractmethod
+    def coordinates(self, stack: Stack, n_jobs: int | None) -> NDArray[Any]:
+        """Return a row for each matrix, in their precision."""
+
+    @abstractmethod
+    def matrix(self, row: Float64) -> Float64:
+        """Return the matrix of some coordinates."""
+
+    def mean(self, stack: Stack, weights: Float64, n_jobs: int | None, **search: Any) -> Mean:
+        """Return the weighted mean, in double precision, which needs no search."""
+        check_definite(stack, n_jobs)
+        return Mean(self._mean(stack, weights, n_jobs))
+
+    def centroid(self, X: Stack, *, n_jobs: int | None) -> Stack:
+        """Return the mean of matrices, which are not looked at, as a stack of one."""
+        return self._mean(X, np.ones(len(X)), n_jobs)[None].astype(X.dtype)
+
+    def between(self, A: Float64, B: Float64, t: float) -> Float64:
+        """Return the point at `t` of the way from `A` to `B`, which is straight."""
+        rows = self.coordinates(np.stack([A, B]), 1)
+        return self.matrix((1.0 - t) * rows[0] + t * rows[1])
+
+    def distances(
+        self, X: Stack | Checked, Y: Stack | Checked, *, n_jobs: int | None
+    ) -> NDArray[Any]:
+        """Return the distances of all pairs, in the wider precision."""
+
+        def rows(Z: Stack | Checked) -> NDArray[Any]:
+            if isinstance(Z, Checked):
+                return Z.once(self, lambda: self.coordinates(rows_of(Z), n_jobs))
+            return self.coordinates(Z, n_jobs)
+
+        left, right = rows(X), rows(Y)
+        D = cdist(left.astype(np.float64), right.astype(np.float64))
+        return D.astype(np.result_type(left, right), copy=False)
+
+    def squares(
+        self, stack: Stack, means: Float64, n_jobs: int | None, *, exponent: int = 0
+    ) -> Float64:
+        """Return squared distances to means, in units of the power of two of an exponent."""
+        left, right = (self.coordinates(Z.astype(np.float64), n_jobs) for Z in (stack, means))
+        with np.errstate(over="ignore"):
+            left = np.clip(np.ldexp(left, -exponent), -_FAR, _FAR)
+        squares: Float64 = cdist(left, np.ldexp(right, -exponent), "sqeuclidean")
+        return squares
+
+    def _mean(self, stack: Stack, weights: Float64, n_jobs: int | None) -> Float64:
+        some = weights > 0.0
+        rows = self.coordinates(stack[some], n_jobs)
+        return self.matrix(self._average(shares_of(weights[some]), rows))
+
+
+class LogEuclidean(Flat):
+    """Of the logarithms of matrices."""
+
+    def coordinates(self, stack: Stack, n_jobs: int | None) -> NDArray[Any]:
+        """Return the upper triangles of logarithms."""
+        return tangent_rows(stack, None, n_jobs)
+
+    def matrix(self, row: Float64) -> Float64:
+        """Return the exponential."""
+        return exponential(unpacked(row[None])[0])
+
+
+class Euclidean(Flat):
+    """Of the matrices themselves."""
+
+    # Makes no copy of them in double precision.
+    _average = staticmethod(partial(np.einsum, "n,nk->k"))
+
+    def coordinates(self, stack: Stack, n_jobs: int | None) -> NDArray[Any]:
+        """Return the entries."""
+        return stack.reshape(len(stack), -1)
+
+    def matrix(self, row: Float64) -> Float64:
+        """Return the entries as a matrix."""
+        p = math.isqrt(len(row))
+        return symmetric(row.reshape(p, p))
+
+    def exponent(self, means: Float64) -> int:
+        """Return the exponent of the entries, in large steps: it stays while they move."""
+        _, exponent = np.frexp(np.max(np.abs(means), initial=0.0))
+        return _POWERS * round(int(exponent) / _POWERS)
+
+
+def shares_of(weights: Float64) -> Float64:
+    """Return weights that add up to 1."""
+    relative = weights / weights.max()
+    return np.asarray(relative / relative.sum())
+
+
+Geometry: TypeAlias = Curved | Flat
+
+EUCLIDEAN = Euclidean()
+LOG_EUCLIDEAN = LogEuclidean()
+_AIRM = Curved("airm", airm_distances, 2)
+# "riemann" is pyRiemann's name of "airm".
+GEOMETRIES: Mapping[str, Geometry] = {
+    "airm": _AIRM,
+    "euclid": EUCLIDEAN,
+    "jbld": Curved("jbld", jbld_distances, 1),
+    "logeuclid": LOG_EUCLIDEAN,
+    "riemann": _AIRM,
+}
