@@ -18,7 +18,7 @@ _LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
 
 
 def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]:
-    """Return a decorator that puts shared descriptions into a docstring, of a class into all of them.
+    """Return a decorator that puts shared descriptions into docstrings: a class has several.
 
     Parameters
     ----------

@@ -7,13 +7,17 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._labels import check_labels
 from histrs._scale import check_computed, may_overflow
 from histrs._validation import validate_data
+from histrs.spd._docs import MATRICES
+from histrs.spd._logarithms import Float64
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, is_stack, stacked, symmetric
 
 
@@ -42,13 +46,37 @@ class StackEstimator(BaseEstimator):
         return made if is_stack(X) else made.reshape(len(made), -1)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
         tags.input_tags.three_d_array = True
         return tags
 
 
-def congruence(W: NDArray[np.float64], stack: Stack, cure: str = "scale X down") -> Stack:
+@documented(MATRICES)
+class StackProjection(TransformerMixin, StackEstimator):
+    """Makes smaller matrices of matrices."""
+
+    components_: Float64
+
+    def transform(self, X: ArrayLike) -> NDArray[Any]:
+        r"""Project matrices.
+
+        Parameters
+        ----------
+        {symmetric}
+
+        Returns
+        -------
+        X_new : ndarray of shape (n_samples, n_components, n_components), or flattened as `X` was
+            :math:`B^T X B` in the precision of `X`, with :math:`B` the columns of `components_`.
+        """
+        return self._made_of(X, self._projected)
+
+    def _projected(self, stack: Stack) -> Stack:
+        # In double precision: single would bring back what was removed.
+        return congruence(self.components_, stack)
+
+
+def congruence(W: Float64, stack: Stack, cure: str = "scale X down") -> Stack:
     """Return ``W^T X W`` of each matrix, computed in double precision, in that of `stack`."""
     with may_overflow():
         made = symmetric(np.swapaxes(W, -1, -2) @ stack.astype(np.float64) @ W)

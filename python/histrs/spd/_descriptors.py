@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
@@ -13,12 +13,14 @@ from histrs import _histrs
 from histrs._docs import documented
 from histrs._scale import check_squares
 from histrs._sparse import refuse_sparse
-from histrs._validation import check_array
+from histrs._validation import check_array, check_finite
 from histrs._warnings import warn
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64
 
 Shrinkage: TypeAlias = float | Literal["scm", "oas", "lwf"]
+
+_CHECKS: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
 
 @documented(MATRICES)
@@ -90,50 +92,32 @@ def covariance_descriptors(
            [[ 2. , -1. ],
             [-1. ,  0.5]]])
     """
-    weights = isinstance(shrinkage, Real) and 0.0 <= float(shrinkage) <= 1.0
-    if not weights and shrinkage not in ("scm", "oas", "lwf"):
+    weight = isinstance(shrinkage, Real) and 0.0 <= float(shrinkage) <= 1.0
+    if not weight and shrinkage not in ("scm", "oas", "lwf"):
         raise ValueError(
             f'shrinkage = {shrinkage!r} is not known: "scm", "oas", "lwf" or a number in [0, 1].'
         )
     refuse_sparse(F, "F")
     if regions is not None:
         return _of_regions(F, regions, shrinkage)
-    sets = [_check_set(f, i) for i, f in enumerate(_iterate(F))]
-    if not sets:
-        raise ValueError("F has no sets: give at least one array of shape (n_samples, p).")
-    p = sets[0].shape[1]
-    for i, f in enumerate(sets):
-        if f.shape[1] != p:
-            raise ValueError(
-                f"F[{i}] has {f.shape[1]} features, but F[0] has {p}; give the same features in "
-                "the same order."
-            )
-    _warn_of_few_samples(sets, isinstance(F, np.ndarray) and F.ndim == 3, shrinkage)
-    dtype = np.result_type(*{f.dtype for f in sets})
-    out = np.empty((len(sets), p, p), dtype=dtype)
+    sets = _checked_sets(F)
+    n, p = [len(f) for f in sets], sets[0].shape[1]
+    # Sets of different sizes that are shrunk are no signals, and not singular.
+    if min(n) < p and (getattr(F, "ndim", 0) == 3 or shrinkage in ("scm", 0)):
+        i = next(i for i in range(len(n)) if n[i] < p)
+        warn(
+            f"F[{i}] has fewer samples, {n[i]}, than features, {p}: each row of a set is a sample. "
+            "If F has channels before times, give F.swapaxes(1, 2); else the covariance is "
+            "singular: give more samples, or shrinkage."
+        )
+    out = np.empty((len(sets), p, p), dtype=np.result_type(*{f.dtype for f in sets}))
     for i, f in enumerate(sets):
         biased, _ = _histrs.signal_covariances(f.T[None].astype(np.float64), shrinkage, 1)
-        out[i] = biased[0] * (len(f) / (len(f) - 1))
+        out[i] = biased[0] * (n[i] / (n[i] - 1))
     return out
 
 
-def _warn_of_few_samples(sets: list[NDArray[Any]], is_stack: bool, shrinkage: Shrinkage) -> None:
-    """Warn where samples and features may have changed roles, or a matrix will be singular.
-
-    Sets of different sizes that are shrunk are neither.
-    """
-    n, p = min(len(f) for f in sets), sets[0].shape[1]
-    if n >= p or not (is_stack or shrinkage in ("scm", 0)):
-        return
-    i = next(i for i, f in enumerate(sets) if len(f) < p)
-    warn(
-        f"F[{i}] has fewer samples, {len(sets[i])}, than features, {p}: each row of a set is a "
-        "sample. If F has channels before times, give F.swapaxes(1, 2); else the covariance is "
-        "singular: give more samples, or shrinkage."
-    )
-
-
-def _iterate(F: Any) -> Iterable[Any]:
+def _checked_sets(F: Any) -> list[NDArray[Any]]:
     if isinstance(F, np.ndarray) and F.dtype != object and F.ndim != 3:
         raise ValueError(
             f"F has shape {F.shape}: give sets of shape (n_sets, n_samples, p), or a list of "
@@ -141,32 +125,22 @@ def _iterate(F: Any) -> Iterable[Any]:
         )
     if not hasattr(F, "__iter__"):
         raise ValueError("F is not a sequence of arrays of shape (n_samples, p).")
-    sets: Iterable[Any] = F
+    sets: list[NDArray[Any]] = []
+    for i, given in enumerate(F):
+        f = check_array(given, input_name=f"F[{i}]", **_CHECKS)
+        if len(f) < 2:
+            raise ValueError(f"F[{i}] has 1 sample: a covariance takes at least 2; drop the set.")
+        check_finite(f, f"F[{i}]")
+        check_squares(f, f"F[{i}]")
+        sets.append(f)
+        if f.shape[1] != sets[0].shape[1]:
+            raise ValueError(
+                f"F[{i}] has {f.shape[1]} features, but F[0] has {sets[0].shape[1]}; give the same "
+                "features in the same order."
+            )
+    if not sets:
+        raise ValueError("F has no sets: give at least one array of shape (n_samples, p).")
     return sets
-
-
-def _check_set(f: Any, i: int) -> NDArray[Any]:
-    name = f"F[{i}]"
-    checked: NDArray[Any] = check_array(
-        f, input_name=name, dtype=[np.float64, np.float32], ensure_all_finite=False
-    )
-    if len(checked) < 2:
-        raise ValueError(f"{name} has 1 sample: a covariance takes at least 2; drop the set.")
-    _check_finite(checked, name)
-    check_squares(checked, name)
-    return checked
-
-
-def _check_finite(f: NDArray[Any], name: str) -> None:
-    if not np.isfinite(f).all():
-        index = np.argwhere(~np.isfinite(f))[0].tolist()
-        raise ValueError(
-            f"{name}{index} = {f[tuple(index)]}: Input F contains NaN or infinity; impute or drop "
-            "the sample."
-        )
-
-
-# ---- regions of an image -----------------------------------------------------------------------
 
 
 def _of_regions(F: Any, regions: ArrayLike, shrinkage: Shrinkage) -> NDArray[Any]:
@@ -175,12 +149,10 @@ def _of_regions(F: Any, regions: ArrayLike, shrinkage: Shrinkage) -> NDArray[Any
             "shrinkage = 'lwf' needs the samples of each set, and integral images keep "
             "only their first two moments: use 'oas' or a number with regions."
         )
-    image = check_array(
-        F, input_name="F", dtype=[np.float64, np.float32], allow_nd=True, ensure_all_finite=False
-    )
+    image = check_array(F, input_name="F", allow_nd=True, **_CHECKS)
     if image.ndim != 3 or image.shape[2] == 0:
         raise ValueError(f"F has shape {image.shape}: regions are of an image (height, width, p).")
-    _check_finite(image, "F")
+    check_finite(image, "F")
     top, left, bottom, right = _check_regions(regions, image.shape).T
     n = (bottom - top) * (right - left)
     p = image.shape[2]
@@ -195,18 +167,17 @@ def _of_regions(F: Any, regions: ArrayLike, shrinkage: Shrinkage) -> NDArray[Any
     products -= sums[:, rows] * sums[:, columns] / n[:, None]
     X = np.empty((len(n), p, p))
     X[:, rows, columns] = X[:, columns, rows] = products
-    weight = _weight(X / n[:, None, None], n, shrinkage)[:, None, None]
+    weight: Any = 0.0 if shrinkage == "scm" else shrinkage
+    if shrinkage == "oas":
+        weight = _oas(X / n[:, None, None], n)[:, None, None]
     X /= (n - 1)[:, None, None]
     size = np.trace(X, axis1=1, axis2=2)[:, None, None] / p
     return ((1.0 - weight) * X + weight * size * np.eye(p)).astype(image.dtype)
 
 
-def _weight(biased: Float64, n: NDArray[Any], shrinkage: Shrinkage) -> Float64:
-    """Return the weight of the identity where second moments determine it."""
-    if shrinkage != "oas":
-        return np.full(len(biased), 0.0 if shrinkage == "scm" else float(shrinkage))
+def _oas(biased: Float64, n: NDArray[Any]) -> Float64:
+    """Return the weight of Chen, Wiesel, Eldar and Hero 2010, equation 23."""
     p = biased.shape[1]
-    # Chen, Wiesel, Eldar and Hero 2010, equation 23, as scikit-learn has it.
     square = np.mean(biased**2, axis=(1, 2))
     mean2 = (np.trace(biased, axis1=1, axis2=2) / p) ** 2
     spread = (n + 1.0) * (square - mean2 / p)
@@ -220,13 +191,8 @@ def _sums(values: Float64, corners: tuple[NDArray[Any], ...]) -> Float64:
     np.cumsum(values, axis=0, out=integral[1:, 1:])
     np.cumsum(integral[1:, 1:], axis=1, out=integral[1:, 1:])
     top, left, bottom, right = corners
-    total: Float64 = (
-        integral[bottom, right]
-        - integral[top, right]
-        - integral[bottom, left]
-        + integral[top, left]
-    )
-    return total
+    upper, lower = (integral[row, right] - integral[row, left] for row in (top, bottom))
+    return np.asarray(lower - upper)
 
 
 def _check_regions(regions: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from histrs import _histrs
 from histrs._docs import documented
 from histrs._validation import count_threads
 from histrs.spd._docs import MATRICES
-from histrs.spd._stack import Stack, as_stack, same_dtype
+from histrs.spd._stack import Stack, as_stack
 
 OnError: TypeAlias = Literal["raise", "nan"]
 AllPairs: TypeAlias = Callable[[Stack, Stack | None, int], NDArray[Any]]
@@ -162,7 +162,8 @@ def _distances(
     n_threads = count_threads(n_jobs)
     X = as_stack(X, "X")
     if Y is not None:
-        X, Y = same_dtype(X, as_stack(Y, "Y"))
+        Y = as_stack(Y, "Y")
+        X, Y = (Z.astype(np.result_type(X, Y), copy=False) for Z in (X, Y))
     # Sets of different sizes have no pairs, whatever is in them.
     fits = Y is None or X.shape[not paired :] == Y.shape[not paired :]
     if paired:

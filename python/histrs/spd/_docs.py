@@ -60,8 +60,16 @@ n_iter : int
 X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
     Symmetric positive definite matrices.
 """,
+    "trials": """
+X : array-like of shape (n_trials, n_channels, n_times)
+    Signals.
+""",
+    "symmetric": """
+X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
+    Symmetric matrices.
+""",
     "no_y": """
-y : array-like of shape (n_samples,), default=None
+y : array-like, default=None
     Ignored.
 """,
     "classes": """
@@ -77,8 +85,16 @@ domain : array-like of shape (n_samples,), default=None
     The subject or session of each; None means that there is one.
 """,
     "self": """
+Returns
+-------
 self : object
     The fitted estimator.
+""",
+    "queries": """
+Parameters
+----------
+X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
+    Symmetric positive definite matrices.
 """,
     "recentred": """
 X_new : ndarray of shape (n_samples, p, p), or flattened as `X` was

@@ -21,9 +21,7 @@ from histrs.spd._stack import Stack, symmetric
 
 MetricName: TypeAlias = Literal["airm", "riemann", "jbld", "logeuclid", "euclid"]
 
-# Step of the exponent of a unit, and values whose squares do not overflow.
-_POWERS = 512
-_FAR = 1e150
+Stacks: TypeAlias = Stack | Checked
 
 
 class Mean(NamedTuple):
@@ -52,10 +50,7 @@ class Curved:
         max_iter: int = 100,
         start: Float64 | None = None,
     ) -> Mean:
-        """Return the weighted mean, in double precision; the search for it begins at `start`.
-
-        None is the arithmetic mean.
-        """
+        """Return the weighted mean in double precision, found from the arithmetic mean or `start`."""
         some = weights > 0.0
         if len(stack) == 1 or not some.all():
             # The search itself looks at all that have weight.
@@ -63,16 +58,9 @@ class Curved:
             stack, weights = stack[some], weights[some]
         if len(stack) == 1:
             return Mean(symmetric(stack[0].astype(np.float64)))
-        n_threads = count_threads(n_jobs)
-        return Mean(
-            *_histrs.dispersion_mean(
-                stack, shares_of(weights), self._name, start, tol, max_iter, n_threads
-            )
-        )
-
-    def exponent(self, means: Float64) -> int:
-        """Return the exponent of the unit of `squares`."""
-        return 0
+        shares, n_threads = _shares(weights), count_threads(n_jobs)
+        found = _histrs.dispersion_mean(stack, shares, self._name, start, tol, max_iter, n_threads)
+        return Mean(*found)
 
     def between(self, A: Float64, B: Float64, t: float) -> Float64:
         """Return the point at `t` of the way from `A` to `B`: the mean with weights 1 - t and t.
@@ -83,9 +71,7 @@ class Curved:
         root, whitener = roots(A)
         return from_tangent(root, t * unpacked(tangent_rows(B[None], whitener, 1))[0])
 
-    def squares(
-        self, stack: Stack, means: Float64, n_jobs: int | None, *, exponent: int = 0
-    ) -> Float64:
+    def squares(self, stack: Stack, means: Float64, n_jobs: int | None) -> Float64:
         """Return squared distances to means, a row for each matrix."""
         try:
             # Columns are computed a vector at a time, so that there should be many.
@@ -100,10 +86,6 @@ class Flat(ABC):
     """Of coordinates in which distances are Euclidean."""
 
     _average: Callable[..., Float64] = staticmethod(np.matmul)
-
-    def exponent(self, means: Float64) -> int:
-        """Return the exponent of a unit in which squares do not overflow."""
-        return 0
 
     @abstractmethod
     def coordinates(self, stack: Stack, n_jobs: int | None) -> NDArray[Any]:
@@ -127,12 +109,10 @@ class Flat(ABC):
         rows = self.coordinates(np.stack([A, B]), 1)
         return self.matrix((1.0 - t) * rows[0] + t * rows[1])
 
-    def distances(
-        self, X: Stack | Checked, Y: Stack | Checked, *, n_jobs: int | None
-    ) -> NDArray[Any]:
+    def distances(self, X: Stacks, Y: Stacks, *, n_jobs: int | None) -> NDArray[Any]:
         """Return the distances of all pairs, in the wider precision."""
 
-        def rows(Z: Stack | Checked) -> NDArray[Any]:
+        def rows(Z: Stacks) -> NDArray[Any]:
             if isinstance(Z, Checked):
                 return Z.once(self, lambda: self.coordinates(rows_of(Z), n_jobs))
             return self.coordinates(Z, n_jobs)
@@ -141,31 +121,25 @@ class Flat(ABC):
         D = cdist(left.astype(np.float64), right.astype(np.float64))
         return D.astype(np.result_type(left, right), copy=False)
 
-    def squares(
-        self, stack: Stack, means: Float64, n_jobs: int | None, *, exponent: int = 0
-    ) -> Float64:
-        """Return squared distances to means, in units of the power of two of an exponent."""
+    def squares(self, stack: Stack, means: Float64, n_jobs: int | None) -> Float64:
+        """Return squared distances to means, a row for each matrix."""
         left, right = (self.coordinates(Z.astype(np.float64), n_jobs) for Z in (stack, means))
-        with np.errstate(over="ignore"):
-            left = np.clip(np.ldexp(left, -exponent), -_FAR, _FAR)
-        squares: Float64 = cdist(left, np.ldexp(right, -exponent), "sqeuclidean")
+        squares: Float64 = cdist(left, right, "sqeuclidean")
         return squares
 
     def _mean(self, stack: Stack, weights: Float64, n_jobs: int | None) -> Float64:
         some = weights > 0.0
         rows = self.coordinates(stack[some], n_jobs)
-        return self.matrix(self._average(shares_of(weights[some]), rows))
+        return self.matrix(self._average(_shares(weights[some]), rows))
 
 
 class LogEuclidean(Flat):
     """Of the logarithms of matrices."""
 
     def coordinates(self, stack: Stack, n_jobs: int | None) -> NDArray[Any]:
-        """Return the upper triangles of logarithms."""
         return tangent_rows(stack, None, n_jobs)
 
     def matrix(self, row: Float64) -> Float64:
-        """Return the exponential."""
         return exponential(unpacked(row[None])[0])
 
 
@@ -176,21 +150,14 @@ class Euclidean(Flat):
     _average = staticmethod(partial(np.einsum, "n,nk->k"))
 
     def coordinates(self, stack: Stack, n_jobs: int | None) -> NDArray[Any]:
-        """Return the entries."""
         return stack.reshape(len(stack), -1)
 
     def matrix(self, row: Float64) -> Float64:
-        """Return the entries as a matrix."""
         p = math.isqrt(len(row))
         return symmetric(row.reshape(p, p))
 
-    def exponent(self, means: Float64) -> int:
-        """Return the exponent of the entries, in large steps: it stays while they move."""
-        _, exponent = np.frexp(np.max(np.abs(means), initial=0.0))
-        return _POWERS * round(int(exponent) / _POWERS)
 
-
-def shares_of(weights: Float64) -> Float64:
+def _shares(weights: Float64) -> Float64:
     """Return weights that add up to 1."""
     relative = weights / weights.max()
     return np.asarray(relative / relative.sum())

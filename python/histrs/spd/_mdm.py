@@ -13,18 +13,21 @@ from histrs._docs import documented
 from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import encode
 from histrs._row_weights import weighs_nothing
-from histrs._scale import may_overflow
+from histrs._scale import exponent_of, may_overflow
 from histrs._validation import naming_rows, unchanged_on_error
 from histrs.spd._docs import MATRICES
 from histrs.spd._geometry import GEOMETRIES
 from histrs.spd._logarithms import Float64
 from histrs.spd._mean import checked_weights
-from histrs.spd._running import Running, RunningMeans
+from histrs.spd._running import Running, RunningMeans, places_among
 from histrs.spd._stack import Stack
 
 # Total weight of a class of few matrices, and what is taken for the others.
 _FEW = 100.0
 _POWER = 1.5
+# Step of the exponent of the unit of "euclid", and values whose squares do not overflow.
+_POWERS = 512
+_FAR = 1e150
 
 
 @documented(MATRICES)
@@ -105,8 +108,6 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         {classes}
         {weights}
 
-        Returns
-        -------
         {self}
         """
         with unchanged_on_error(self):
@@ -143,8 +144,6 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
             is never predicted.
         {weights}
 
-        Returns
-        -------
         {self}
         """
         if weighs_nothing(sample_weight, X):
@@ -184,18 +183,15 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
 
     def _weighed(
         self, stack: Stack, labels: NDArray[Any], sample_weight: ArrayLike | None
-    ) -> tuple[NDArray[np.intp], Stack, NDArray[np.int64], Float64]:
+    ) -> tuple[NDArray[np.intp], Stack, NDArray[np.intp], Float64]:
         """Return which matrices have weight, these, the indices of their classes, and weights."""
-        known = {label: index for index, label in enumerate(self.classes_.tolist())}
-        for i, label in enumerate(labels.tolist()):
-            if label not in known:
-                raise ValueError(f"y[{i}] = {label!r} is none of the classes {list(known)}.")
-        indices = np.array([known[label] for label in labels.tolist()], dtype=np.int64)
+        complaint = f"is none of the classes {self.classes_.tolist()}."
+        indices = places_among(self.classes_, labels, "y", complaint)
         weights = checked_weights(sample_weight, len(stack))
         used = np.flatnonzero(weights)
         return used, stack[used], indices[used], weights[used]
 
-    def _learn(self, stack: Stack, indices: NDArray[np.int64], weights: Float64) -> None:
+    def _learn(self, stack: Stack, indices: NDArray[np.intp], weights: Float64) -> None:
         means, seen = self.means_.copy(), self.weights_seen_.copy()
         known = {i: Running(means[i], seen[i]) for i in np.flatnonzero(seen).tolist()}
         for i, mean in self._updated(known, self.metric, stack, indices, weights).items():
@@ -236,19 +232,24 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         return squares
 
     def _squares_to(self, stack: Stack, means: Float64) -> Float64:
-        geometry = GEOMETRIES[self.metric]
-        return geometry.squares(stack, means, self.n_jobs, exponent=self._exponent())
+        if self.metric == "euclid":
+            with np.errstate(over="ignore"):
+                stack = np.ldexp(stack.astype(np.float64), -self._exponent())
+            stack, means = np.clip(stack, -_FAR, _FAR), np.ldexp(means, -self._exponent())
+        return GEOMETRIES[self.metric].squares(stack, means, self.n_jobs)
 
     def _exponent(self) -> int:
-        """Return the power of two in which squared distances are."""
-        return GEOMETRIES[self.metric].exponent(self.means_[self.weights_seen_ > 0.0])
+        """Return the power of two in which "euclid" measures: squares of matrices may overflow."""
+        seen = self.means_[self.weights_seen_ > 0.0]
+        if self.metric != "euclid" or len(seen) == 0:
+            return 0
+        # In large steps, so that the unit stays what it is while means move.
+        return _POWERS * round(exponent_of(seen) / _POWERS)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the distances to the means.
 
-        Parameters
-        ----------
-        {matrices}
+        {queries}
 
         Returns
         -------
@@ -264,9 +265,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of the nearest mean.
 
-        Parameters
-        ----------
-        {matrices}
+        {queries}
 
         Returns
         -------
@@ -279,9 +278,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         r"""Return the probabilities of the classes.
 
-        Parameters
-        ----------
-        {matrices}
+        {queries}
 
         Returns
         -------

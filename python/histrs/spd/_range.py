@@ -7,14 +7,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._docs import documented
 from histrs._scale import check_computed, exponent_of, may_overflow
 from histrs._validation import check_array, unchanged_on_error
-from histrs.spd._base import StackEstimator, congruence
+from histrs.spd._base import StackProjection, congruence
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64
 from histrs.spd._stack import STACK_CHECKS, Stack, symmetric
@@ -25,7 +25,7 @@ _NOISE = 1e-12
 
 
 @documented(MATRICES)
-class CommonRange(TransformerMixin, StackEstimator):
+class CommonRange(StackProjection):
     r"""Projection of covariance matrices on their common range.
 
     Signals that are re-referenced to their average, or of which some channels are interpolated,
@@ -64,7 +64,6 @@ class CommonRange(TransformerMixin, StackEstimator):
     (10, 7, 7)
     """
 
-    components_: Float64
     rank_: int
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -84,8 +83,6 @@ class CommonRange(TransformerMixin, StackEstimator):
             Symmetric positive semidefinite matrices.
         {no_y}
 
-        Returns
-        -------
         {self}
         """
         with unchanged_on_error(self):
@@ -94,21 +91,6 @@ class CommonRange(TransformerMixin, StackEstimator):
             self.components_ = _common_range(stack, tol if self.tol is None else float(self.tol))
             self.rank_ = self.components_.shape[1]
         return self
-
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Project matrices.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
-            Symmetric matrices.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, rank, rank), or flattened as `X` was
-            :math:`B^T X B`, in the precision of `X`.
-        """
-        return self._made_of(X, self._projected)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return projected matrices to the space of the signals, where they are singular.
@@ -138,9 +120,7 @@ class CommonRange(TransformerMixin, StackEstimator):
         return congruence(self.components_.T, stack)
 
     def _projected(self, stack: Stack) -> Stack:
-        # In double precision: single would bring back what was removed.
-        full = self.rank_ == len(self.components_)
-        return stack if full else congruence(self.components_, stack)
+        return stack if self.rank_ == len(self.components_) else super()._projected(stack)
 
 
 def _common_range(stack: Stack, tol: float) -> Float64:
@@ -155,18 +135,14 @@ def _common_range(stack: Stack, tol: float) -> Float64:
             "give covariance matrices."
         )
     # Null directions do not depend on the units of the channels: v is one of X as D v is of
-    # D^-1 X D^-1.
-    # In a unit in which sums stay within the range.
+    # D^-1 X D^-1. Their mean is of variances in a unit in which sums stay within the range.
     exponent = exponent_of(variances)
     mean = np.ldexp(np.ldexp(variances, -exponent).mean(axis=0), exponent)
     units = np.sqrt(np.where(mean > 0.0, mean, 1.0))
     with may_overflow():
         relative = wide / units / units[:, None]
-    check_computed(
-        relative,
-        "Covariances",
-        "they are beyond the variances of its channels; give covariance matrices",
-    )
+    cure = "they are beyond the variances of its channels; give covariance matrices"
+    check_computed(relative, "Covariances", cure)
     values, vectors = np.linalg.eigh(relative)
     null = values <= tol * values[:, -1:]
     if not null.any():

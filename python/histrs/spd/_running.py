@@ -106,3 +106,14 @@ class RunningMeans(StackEstimator):
                     mean = GEOMETRIES[metric].between(known[group].matrix, mean, share)
                 means[group] = Running(mean, total)
         return means
+
+
+def places_among(
+    known: NDArray[Any], values: NDArray[Any], name: str, cure: str
+) -> NDArray[np.intp]:
+    """Return where each value is among the known ones; errors name the first that is not."""
+    places = {value: i for i, value in enumerate(known.tolist())}
+    for i, value in enumerate(values.tolist()):
+        if value not in places:
+            raise ValueError(f"{name}[{i}] = {value!r} {cure}")
+    return np.array([places[value] for value in values.tolist()], dtype=np.intp)

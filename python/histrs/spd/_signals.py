@@ -5,21 +5,21 @@ from __future__ import annotations
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._sparse import refuse_sparse
-from histrs._validation import check_array, count_threads, unchanged_on_error
+from histrs._validation import NameOptions, check_array, count_threads, unchanged_on_error
 from histrs._warnings import warn
 from histrs.spd._descriptors import Shrinkage
 from histrs.spd._docs import MATRICES
+from histrs.spd._stack import STACK_CHECKS, check_one_shape
 
 
 @documented(MATRICES)
@@ -82,7 +82,7 @@ class Covariances(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "shrinkage": [StrOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
+        "shrinkage": [NameOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
         "n_jobs": [Integral, None],
     }
 
@@ -96,13 +96,9 @@ class Covariances(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_trials, n_channels, n_times)
-            Signals.
-        y : array-like of shape (n_trials,), default=None
-            Ignored.
+        {trials}
+        {no_y}
 
-        Returns
-        -------
         {self}
         """
         with unchanged_on_error(self):
@@ -114,8 +110,7 @@ class Covariances(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_trials, n_channels, n_times)
-            Signals.
+        {trials}
 
         Returns
         -------
@@ -131,13 +126,12 @@ class Covariances(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         trials = _checked_trials(X)
-        n_channels = trials.shape[1]
+        _, n_channels, n_times = trials.shape
         if n_channels != self.n_channels_:
             raise ValueError(
                 f"X has {n_channels} channels, but Covariances was fitted with {self.n_channels_}: "
                 "give the same channels in the same order."
             )
-        n_times = trials.shape[2]
         if n_times < n_channels:
             warn(
                 f"X has {n_times} times of {n_channels} channels: fewer times than channels leave "
@@ -155,10 +149,8 @@ class Covariances(TransformerMixin, BaseEstimator):
         return C
 
     def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
         return tags
 
 
@@ -166,34 +158,21 @@ def _checked_trials(X: ArrayLike) -> NDArray[Any]:
     """Return signals of shape (n_trials, n_channels, n_times)."""
     refuse_sparse(X, "X")
     if isinstance(X, (list, tuple)):
-        shapes = [np.shape(x) for x in X]
-        for i, shape in enumerate(shapes):
-            if shape != shapes[0]:
-                raise ValueError(
-                    f"X[{i}] has shape {shape}, and X[0] {shapes[0]}: cut trials to one length, or "
-                    "use covariance_descriptors, which takes (n_times, n_channels) of any length."
-                )
+        cure = "cut trials to one length, or use covariance_descriptors, which takes any length"
+        check_one_shape(X, "X", cure)
     elif hasattr(X, "get_data"):
         raise TypeError(
             f"X is a {type(X).__name__}, not an array: give its signals, X.get_data(), of shape "
             "(n_trials, n_channels, n_times)."
         )
-    trials: NDArray[Any] = check_array(
-        X,
-        dtype=[np.float64, np.float32],
-        allow_nd=True,
-        ensure_2d=False,
-        ensure_all_finite=False,
-        input_name="X",
-    )
+    trials: NDArray[Any] = check_array(X, ensure_2d=False, **STACK_CHECKS)
     if trials.ndim != 3:
         one = "; a single trial x is x[None]" if trials.ndim == 2 else ""
         raise ValueError(
             f"X has shape {trials.shape}: give signals of shape (n_trials, n_channels, n_times)"
             f"{one}."
         )
-    _, n_channels, n_times = trials.shape
-    if n_channels == 0 or n_times < 2:
+    if trials.shape[1] == 0 or trials.shape[2] < 2:
         raise ValueError(
             f"X has shape {trials.shape}: a trial has at least one channel and two times."
         )

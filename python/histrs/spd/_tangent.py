@@ -113,8 +113,6 @@ class TangentSpace(TransformerMixin, RunningMeans):
         {no_y}
         {weights}
 
-        Returns
-        -------
         {self}
         """
         with unchanged_on_error(self):
@@ -133,8 +131,6 @@ class TangentSpace(TransformerMixin, RunningMeans):
         {no_y}
         {weights}
 
-        Returns
-        -------
         {self}
         """
         if weighs_nothing(sample_weight, X):
@@ -159,9 +155,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return coordinates.
 
-        Parameters
-        ----------
-        {matrices}
+        {queries}
 
         Returns
         -------

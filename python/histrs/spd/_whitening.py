@@ -13,7 +13,7 @@ from histrs._validation import unchanged_on_error
 from histrs.spd._base import congruence
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64, roots
-from histrs.spd._running import Running, RunningMeans
+from histrs.spd._running import Running, RunningMeans, places_among
 from histrs.spd._stack import Stack
 
 
@@ -86,8 +86,6 @@ class Whitening(TransformerMixin, RunningMeans):
         {no_y}
         {domain}
 
-        Returns
-        -------
         {self}
         """
         with unchanged_on_error(self):
@@ -106,8 +104,6 @@ class Whitening(TransformerMixin, RunningMeans):
         {no_y}
         {domain}
 
-        Returns
-        -------
         {self}
         """
         with unchanged_on_error(self):
@@ -172,22 +168,15 @@ class Whitening(TransformerMixin, RunningMeans):
         return recentred
 
     def _indices(self, domain: ArrayLike | None, n: int) -> NDArray[np.intp]:
-        if domain is None and len(self.domains_) > 1:
-            raise ValueError(
-                f"Whitening has means of {len(self.domains_)} domains: give domain, one of them "
-                "for each matrix."
-            )
         if domain is None:
+            if len(self.domains_) > 1:
+                raise ValueError(
+                    f"Whitening has means of {len(self.domains_)} domains: give domain, one of "
+                    "them for each matrix."
+                )
             return np.zeros(n, dtype=np.intp)
-        own = _checked_domains(domain, n)
-        known = {d: i for i, d in enumerate(self.domains_.tolist())}
-        unknown = [i for i, d in enumerate(own.tolist()) if d not in known]
-        if unknown:
-            raise ValueError(
-                f"domain[{unknown[0]}] = {own[unknown[0]]} has no mean yet: give matrices of it to "
-                "partial_fit first; they need no labels."
-            )
-        return np.array([known[d] for d in own.tolist()], dtype=np.intp)
+        cure = "has no mean yet: give matrices of it to partial_fit first; they need no labels."
+        return places_among(self.domains_, _checked_domains(domain, n), "domain", cure)
 
 
 def _checked_domains(domain: ArrayLike | None, n: int) -> NDArray[Any]:
