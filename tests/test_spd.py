@@ -379,7 +379,7 @@ def test_project_to_spd_refuses(rng):
     with pytest.raises(ValueError, match=r"X\[1\] has no positive eigenvalue"):
         project_to_spd(X)
     X[1, 0, 1] = np.nan
-    with pytest.raises(ValueError, match=r"X\[1, 0, 1\] = nan"):
+    with pytest.raises(ValueError, match=r"X\[1, 0, 1\] = NaN"):
         project_to_spd(X)
 
 
@@ -523,7 +523,7 @@ def test_dtypes_of_descriptors(rng):
         (np.ones((3, 2)), {}, r"a single set f is f\[None\]"),
         (3, {}, "not a sequence"),
         ([np.ones((3, 2)), np.ones((3, 4))], {}, r"F\[1\] has 4 features, but F\[0\] has 2"),
-        ([np.ones((3, 2)), [[1.0, np.nan]] * 2], {}, r"F\[1\]\[0, 1\] = nan"),
+        ([np.ones((3, 2)), [[1.0, np.nan]] * 2], {}, r"F\[1\]\[0, 1\] = NaN"),
         (np.ones((1, 3, 2)), {"shrinkage": 1.5}, "shrinkage = 1.5 is not known"),
         (np.ones((1, 3, 2)), {"shrinkage": "lw"}, "shrinkage = 'lw' is not known"),
         (np.ones((5, 5, 2)), {"regions": [(0, 0, 6, 2)]}, r"regions\[0\] = \[0, 0, 6, 2\] is not"),

@@ -10,14 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._validation import HISTOGRAM_CHECKS
+from histrs.metrics._additive import (
+    additive_chi2_kernel,
+    hellinger_kernel,
+    intersection_kernel,
+    jensen_shannon_kernel,
+)
 from histrs.metrics._bounds import Bounds, airm_bounds, emd_bounds, sinkhorn_bounds
 from histrs.metrics._centroids import Centroid, jbld_centroid, mean_centroid, transport_centroid
-from histrs.metrics._chi2 import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
+from histrs.metrics._chi2 import chi2_distances, exp_chi2_kernel
 from histrs.metrics._euclidean import euclidean_distances
-from histrs.metrics._hellinger import hellinger_kernel
 from histrs.metrics._induced import induced_by
-from histrs.metrics._intersection import intersection_kernel
-from histrs.metrics._jensen_shannon import jensen_shannon_kernel
 from histrs.metrics._minmax import minmax_distances, minmax_kernel
 from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._geometry import EUCLIDEAN, LOG_EUCLIDEAN

@@ -62,7 +62,8 @@ class StackProjection(TransformerMixin, StackEstimator):
 
         Parameters
         ----------
-        {symmetric}
+        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
+            Symmetric matrices.
 
         Returns
         -------

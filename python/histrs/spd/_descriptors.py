@@ -92,8 +92,9 @@ def covariance_descriptors(
            [[ 2. , -1. ],
             [-1. ,  0.5]]])
     """
-    weight = isinstance(shrinkage, Real) and 0.0 <= float(shrinkage) <= 1.0
-    if not weight and shrinkage not in ("scm", "oas", "lwf"):
+    weight: Any = shrinkage
+    is_weight = isinstance(weight, Real) and 0.0 <= float(weight) <= 1.0
+    if not is_weight and shrinkage not in ("scm", "oas", "lwf"):
         raise ValueError(
             f'shrinkage = {shrinkage!r} is not known: "scm", "oas", "lwf" or a number in [0, 1].'
         )
@@ -172,7 +173,7 @@ def _of_regions(F: Any, regions: ArrayLike, shrinkage: Shrinkage) -> NDArray[Any
         weight = _oas(X / n[:, None, None], n)[:, None, None]
     X /= (n - 1)[:, None, None]
     size = np.trace(X, axis1=1, axis2=2)[:, None, None] / p
-    return ((1.0 - weight) * X + weight * size * np.eye(p)).astype(image.dtype)
+    return np.asarray((1.0 - weight) * X + weight * size * np.eye(p), dtype=image.dtype)
 
 
 def _oas(biased: Float64, n: NDArray[Any]) -> Float64:

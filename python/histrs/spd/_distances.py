@@ -39,11 +39,8 @@ def jbld_distances(
 
     Parameters
     ----------
-    {X_of_pairs}
-    {Y}
-    {paired}
-    {on_error}
-    {n_jobs}
+    {X_and_Y}
+    {paired_and_more}
 
     Returns
     -------
@@ -102,11 +99,8 @@ def airm_distances(
 
     Parameters
     ----------
-    {X_of_pairs}
-    {Y}
-    {paired}
-    {on_error}
-    {n_jobs}
+    {X_and_Y}
+    {paired_and_more}
 
     Returns
     -------
@@ -192,7 +186,8 @@ def _distances(
 
 def _definite(X: Stack, n_threads: int) -> NDArray[np.bool_]:
     """Say which matrices are positive definite."""
-    return ~np.isnan(_or_nan(lambda X: _histrs.jbld_paired(X, X, n_threads), X))
+    bad: NDArray[np.bool_] = np.isnan(_or_nan(lambda X: _histrs.jbld_paired(X, X, n_threads), X))
+    return ~bad
 
 
 def _or_nan(of_pairs: Callable[..., NDArray[Any]], *stacks: Stack) -> NDArray[Any]:

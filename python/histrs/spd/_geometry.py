@@ -11,10 +11,12 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
 from histrs._checked import Checked, rows_of
 from histrs._validation import count_threads
+from histrs._warnings import warn
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._logarithms import Float64, exponential, from_tangent, roots, tangent_rows, unpacked
 from histrs.spd._stack import Stack, symmetric
@@ -30,6 +32,15 @@ class Mean(NamedTuple):
     matrix: NDArray[Any]
     n_iter: int = 0
     residual: float = 0.0
+
+    def warn_above(self, tol: float, what: str, cure: str) -> None:
+        """Warn if the gradient is above a tolerance."""
+        if self.residual > tol:
+            warn(
+                f"{what} stopped after {self.n_iter} iterations with a residual of "
+                f"{self.residual:.2e}, above the tolerance {tol:.2e}{cure}",
+                ConvergenceWarning,
+            )
 
 
 class Curved:
@@ -50,7 +61,7 @@ class Curved:
         max_iter: int = 100,
         start: Float64 | None = None,
     ) -> Mean:
-        """Return the weighted mean in double precision, found from the arithmetic mean or `start`."""
+        """Return the weighted mean in double precision; the search starts at a sum or `start`."""
         some = weights > 0.0
         if len(stack) == 1 or not some.all():
             # The search itself looks at all that have weight.

@@ -32,15 +32,10 @@ def jbld_kernel(
 
     Parameters
     ----------
-    {X_of_pairs}
-    {Y}
+    {X_and_Y}
     gamma : float, default=0.5
         Kernel coefficient; above 0. Any multiple of 1/2 is allowed at every size.
-    {n_jobs}
-
-    Returns
-    -------
-    {K}
+    {n_jobs_and_K}
 
     Warns
     -----
@@ -97,14 +92,9 @@ def log_euclidean_kernel(
 
     Parameters
     ----------
-    {X_of_pairs}
-    {Y}
+    {X_and_Y}
     {gamma}
-    {n_jobs}
-
-    Returns
-    -------
-    {K}
+    {n_jobs_and_K}
 
     See Also
     --------
@@ -164,14 +154,9 @@ def airm_kernel(
 
     Parameters
     ----------
-    {X_of_pairs}
-    {Y}
+    {X_and_Y}
     {gamma}
-    {n_jobs}
-
-    Returns
-    -------
-    {K}
+    {n_jobs_and_K}
 
     See Also
     --------

@@ -48,9 +48,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="airm"
         The distance, and the mean that goes with it: :func:`airm_mean`, :func:`jbld_mean`,
         :func:`log_euclidean_mean` or the arithmetic one. "riemann" is pyRiemann's name of "airm".
-    {forgetting}
-    {n_jobs}
-    {verbose}
+    {updates}
 
     Attributes
     ----------
@@ -102,10 +100,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Compute the means of the classes, and the inverse temperature.
 
-        Parameters
-        ----------
-        {matrices}
-        {classes}
+        {of_classes}
         {weights}
 
         {self}
@@ -135,10 +130,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     ) -> Self:
         """Move the means of the classes towards those of more matrices, by their share of weights.
 
-        Parameters
-        ----------
-        {matrices}
-        {classes}
+        {of_classes}
         classes : array-like of shape (n_classes,), default=None
             All classes that will ever come; needed at the first call. A class that has not come yet
             is never predicted.
@@ -249,7 +241,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return the distances to the means.
 
-        {queries}
+        {of_matrices}
 
         Returns
         -------
@@ -265,7 +257,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     def predict(self, X: ArrayLike) -> NDArray[Any]:
         """Return the class of the nearest mean.
 
-        {queries}
+        {of_matrices}
 
         Returns
         -------
@@ -278,7 +270,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     def predict_proba(self, X: ArrayLike) -> NDArray[Any]:
         r"""Return the probabilities of the classes.
 
-        {queries}
+        {of_matrices}
 
         Returns
         -------

@@ -7,11 +7,9 @@ from typing import Any, Literal, Protocol, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.exceptions import ConvergenceWarning
 
 from histrs._docs import documented
 from histrs._numbers import numbers_checked
-from histrs._warnings import warn
 from histrs.spd._docs import MATRICES
 from histrs.spd._geometry import GEOMETRIES, Mean, MetricName
 from histrs.spd._logarithms import Float64
@@ -70,19 +68,11 @@ def jbld_mean(
 
     Parameters
     ----------
-    {X}
-    {sample_weight}
+    {X_and_weights}
     tol : float, default=1e-8
         Largest residual :math:`\| C^{1/2} \nabla C^{1/2} \|_F`, where :math:`\nabla` is twice the
         gradient of the weighted mean divergence: it does not change with scale or basis.
-    {max_iter}
-    {return_n_iter}
-    {n_jobs}
-
-    Returns
-    -------
-    {C}
-    {n_iter}
+    {search}
 
     See Also
     --------
@@ -129,19 +119,11 @@ def airm_mean(
 
     Parameters
     ----------
-    {X}
-    {sample_weight}
+    {X_and_weights}
     tol : float, default=1e-8
         Largest residual :math:`\| \sum_i w_i \log(C^{-1/2} X_i C^{-1/2}) \|_F`, which does not
         change with scale or basis: about the distance to the mean.
-    {max_iter}
-    {return_n_iter}
-    {n_jobs}
-
-    Returns
-    -------
-    {C}
-    {n_iter}
+    {search}
 
     See Also
     --------
@@ -181,13 +163,13 @@ def log_euclidean_mean(
 
     Parameters
     ----------
-    {X}
-    {sample_weight}
+    {X_and_weights}
     {n_jobs}
 
     Returns
     -------
-    {C}
+    C : ndarray of shape (p, p)
+        The mean, in the precision of `X`.
 
     References
     ----------
@@ -220,12 +202,7 @@ def _mean(
     stack = as_stack(X)
     weights = checked_weights(sample_weight, len(stack))
     found = GEOMETRIES[metric].mean(stack, weights, n_jobs, tol=tol, max_iter=max_iter)
-    if found.residual > tol:
-        warn(
-            f"{metric}_mean stopped after {found.n_iter} iterations with a residual of "
-            f"{found.residual:.2e}, above the tolerance {tol:.2e}. Raise max_iter or tol.",
-            ConvergenceWarning,
-        )
+    found.warn_above(tol, f"{metric}_mean", ". Raise max_iter or tol.")
     return found._replace(matrix=found.matrix.astype(stack.dtype))
 
 

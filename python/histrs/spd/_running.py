@@ -8,12 +8,10 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from histrs._progress import StepProgress
 from histrs._validation import NameOptions, naming_rows
-from histrs._warnings import warn
 from histrs.spd._base import StackEstimator
 from histrs.spd._geometry import GEOMETRIES, MetricName
 from histrs.spd._logarithms import Float64
@@ -39,17 +37,11 @@ def reference_mean(
 ) -> Float64:
     """Return a weighted mean, with a warning where it did not converge."""
     found = GEOMETRIES[metric].mean(stack, weights, n_jobs, tol=_TOL)
+    steps, residual = found.n_iter, found.residual
     if progress is not None:
-        progress(
-            f"mean of {len(stack)} matrices, {found.n_iter} steps, residual {found.residual:.1e}"
-        )
-    if found.residual > _TOL:
-        warn(
-            f"{owner}: the mean stopped after {found.n_iter} iterations with a residual of "
-            f"{found.residual:.2e}, above the tolerance {_TOL:.2e}; look for matrices that are "
-            "nearly singular, and shrink them.",
-            ConvergenceWarning,
-        )
+        progress(f"mean of {len(stack)} matrices, {steps} steps, residual {residual:.1e}")
+    cure = "; look for matrices that are nearly singular, and shrink them."
+    found.warn_above(_TOL, f"{owner}: the mean", cure)
     return np.asarray(found.matrix, dtype=np.float64)
 
 

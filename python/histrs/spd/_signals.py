@@ -94,8 +94,6 @@ class Covariances(TransformerMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Note the number of channels.
 
-        Parameters
-        ----------
         {trials}
         {no_y}
 
@@ -108,8 +106,6 @@ class Covariances(TransformerMixin, BaseEstimator):
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Compute the covariances.
 
-        Parameters
-        ----------
         {trials}
 
         Returns

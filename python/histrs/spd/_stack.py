@@ -40,20 +40,18 @@ def flattened(X: Any, estimator: Any = None) -> Any:
     Anything else is returned as it is, for scikit-learn to judge, but for one matrix of the size
     that a fitted `estimator` knows.
     """
-    shape = np.shape(X) if isinstance(X, np.ndarray) else ()
-    if len(shape) == 2 and shape[0] == shape[1] != 1:
-        known = getattr(estimator, "n_features_in_", None)
-        if known == shape[0] * shape[1]:
-            raise ValueError(
-                f"X has shape {shape}, that of a single matrix: a set of one matrix A is A[None]."
-            )
+    shape: tuple[int, ...] = X.shape if isinstance(X, np.ndarray) else ()
+    is_square = len(shape) == 2 and shape[0] == shape[1] != 1
+    if is_square and getattr(estimator, "n_features_in_", None) == X.size:
+        raise ValueError(
+            f"X has shape {shape}, that of a single matrix: a set of one matrix A is A[None]."
+        )
+    if not is_stack(X):
+        return X
     if _is_list_of_matrices(X):
         check_one_shape(X, "X")
-        X = np.asarray(X)
-    if is_stack(X):
-        X = stacked(np.asarray(X))
-        return X.reshape(len(X), -1)
-    return X
+    X = stacked(np.asarray(X))
+    return X.reshape(len(X), -1)
 
 
 def is_stack(X: Any) -> bool:

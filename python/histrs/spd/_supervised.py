@@ -141,9 +141,7 @@ class SPDProjection(StackProjection):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the projection.
 
-        Parameters
-        ----------
-        {matrices}
+        {of_matrices}
         y : array-like of shape (n_samples,)
             Their classes, at least two.
 
@@ -172,7 +170,7 @@ class SPDProjection(StackProjection):
             progress(value)
             return value, gradient.ravel()
 
-        options = {"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14}
+        options: Any = {"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14}
         with progress:
             result = minimize(
                 loss, self._start(stack).ravel(), jac=True, method="L-BFGS-B", options=options

@@ -38,9 +38,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
         :math:`M`: a mean of the training matrices, or a matrix. "airm", in pyRiemann "riemann", is
         :func:`airm_mean`, "jbld" :func:`jbld_mean`, "logeuclid" :func:`log_euclidean_mean` and
         "euclid" the arithmetic mean. Whatever it is, the coordinates are those above.
-    {forgetting}
-    {n_jobs}
-    {verbose}
+    {updates}
 
     Attributes
     ----------
@@ -107,13 +105,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
     ) -> Self:
         """Compute the reference.
 
-        Parameters
-        ----------
-        {matrices}
-        {no_y}
-        {weights}
-
-        {self}
+        {fit_to_weighted}
         """
         with unchanged_on_error(self):
             self._learn(X, sample_weight, reset=True)
@@ -125,13 +117,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
     ) -> Self:
         """Move the reference towards the mean of more matrices, by their share of all weights.
 
-        Parameters
-        ----------
-        {matrices}
-        {no_y}
-        {weights}
-
-        {self}
+        {fit_to_weighted}
         """
         if weighs_nothing(sample_weight, X):
             return self
@@ -155,7 +141,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return coordinates.
 
-        {queries}
+        {of_matrices}
 
         Returns
         -------

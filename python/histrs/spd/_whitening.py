@@ -32,9 +32,7 @@ class Whitening(TransformerMixin, RunningMeans):
     ----------
     metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="airm"
         The mean, as in :class:`TangentSpace`.
-    {forgetting}
-    {n_jobs}
-    {verbose}
+    {updates}
 
     Attributes
     ----------
@@ -80,11 +78,7 @@ class Whitening(TransformerMixin, RunningMeans):
     ) -> Self:
         """Compute the mean of each domain.
 
-        Parameters
-        ----------
-        {matrices}
-        {no_y}
-        {domain}
+        {of_domains}
 
         {self}
         """
@@ -98,11 +92,7 @@ class Whitening(TransformerMixin, RunningMeans):
     ) -> Self:
         """Add domains, or move the means of known ones towards those of more matrices.
 
-        Parameters
-        ----------
-        {matrices}
-        {no_y}
-        {domain}
+        {of_domains}
 
         {self}
         """
@@ -127,13 +117,9 @@ class Whitening(TransformerMixin, RunningMeans):
     def transform(self, X: ArrayLike, *, domain: ArrayLike | None = None) -> NDArray[Any]:
         """Recentre matrices.
 
-        Parameters
-        ----------
-        {matrices}
+        {of_matrices}
         {domain}
 
-        Returns
-        -------
         {recentred}
 
         Raises
@@ -154,14 +140,8 @@ class Whitening(TransformerMixin, RunningMeans):
     ) -> NDArray[Any]:
         """Compute the mean of each domain, and recentre the matrices.
 
-        Parameters
-        ----------
-        {matrices}
-        {no_y}
-        {domain}
+        {of_domains}
 
-        Returns
-        -------
         {recentred}
         """
         recentred: NDArray[Any] = self.fit(X, domain=domain).transform(X, domain=domain)
