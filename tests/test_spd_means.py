@@ -141,9 +141,12 @@ def test_a_jbld_mean_that_rounding_hides_is_said():
         jbld_mean([[[1.0]], [[1e-40]]])
 
 
-def test_means_say_when_they_did_not_converge(rng):
-    with pytest.warns(ConvergenceWarning, match="airm_mean stopped after 1 iterations"):
-        airm_mean(wishart(rng, 9, 5), max_iter=1, tol=1e-14)
+@pytest.mark.parametrize("metric", ["airm", "jbld"])
+def test_means_say_when_they_did_not_converge(rng, metric):
+    with pytest.warns(ConvergenceWarning, match=f"{metric}_mean stopped after 1 iterations with a"):
+        C, n_iter = MEANS[metric](wishart(rng, 9, 5), max_iter=1, tol=1e-14, return_n_iter=True)
+    assert n_iter == 1
+    assert C.shape == (5, 5)
 
 
 def test_pyriemann_agrees_about_means(rng):

@@ -160,13 +160,13 @@ class SPDProjection(StackProjection):
         if len(classes) < 2:
             raise ValueError("y has 1 class: a supervised projection takes at least two classes.")
         D = jbld_distances(stack, n_jobs=self.n_jobs)
-        pairs = affinity_pairs(D, labels, self.n_neighbors_within, self.n_neighbors_between)
+        pairs = _affinity_pairs(D, labels, self.n_neighbors_within, self.n_neighbors_between)
         # The objective does not change with scale; products stay in range.
         stack = stack / (np.trace(stack, axis1=1, axis2=2).mean() / p)
         progress = TrainingProgress("SPDProjection", self.verbose)
 
         def loss(u: Float64) -> tuple[float, Float64]:
-            value, gradient = objective(u.reshape(p, -1), stack, pairs)
+            value, gradient = _objective(u.reshape(p, -1), stack, pairs)
             progress(value)
             return value, gradient.ravel()
 
@@ -210,7 +210,7 @@ class Pairs(NamedTuple):
     weight: Float64
 
 
-def affinity_pairs(D: NDArray[Any], labels: NDArray[Any], n_within: int, n_between: int) -> Pairs:
+def _affinity_pairs(D: NDArray[Any], labels: NDArray[Any], n_within: int, n_between: int) -> Pairs:
     """Return pairs of neighbours: weight 1 within a class, -1 between classes (section 4.1)."""
     same = labels[:, None] == labels[None]
     affinity = np.zeros(D.shape)
@@ -223,7 +223,7 @@ def affinity_pairs(D: NDArray[Any], labels: NDArray[Any], n_within: int, n_betwe
     return Pairs(first, second, affinity[first, second])
 
 
-def objective(U: Float64, X: Stack, pairs: Pairs) -> tuple[float, Float64]:
+def _objective(U: Float64, X: Stack, pairs: Pairs) -> tuple[float, Float64]:
     r"""Return the mean weighted divergence after projection by `U`, and its gradient.
 
     With :math:`Y_i = X_i U`, :math:`M_i = U^T Y_i` and :math:`M_{ij} = (M_i + M_j) / 2`, each pair
