@@ -13,7 +13,7 @@ from histrs import _histrs
 from histrs._docs import documented
 from histrs._scale import check_squares
 from histrs._sparse import refuse_sparse
-from histrs._validation import check_array, check_finite
+from histrs._validation import check_array, check_finite, count_threads
 from histrs._warnings import warn
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64
@@ -102,19 +102,21 @@ def covariance_descriptors(
     if regions is not None:
         return _of_regions(F, regions, shrinkage)
     sets = _checked_sets(F)
-    n, p = [len(f) for f in sets], sets[0].shape[1]
+    sizes, p = np.array([len(f) for f in sets]), sets[0].shape[1]
+    few = np.flatnonzero(sizes < p)
     # Sets of different sizes that are shrunk are no signals, and not singular.
-    if min(n) < p and (getattr(F, "ndim", 0) == 3 or shrinkage in ("scm", 0)):
-        i = next(i for i in range(len(n)) if n[i] < p)
+    if len(few) > 0 and (getattr(F, "ndim", 0) == 3 or shrinkage in ("scm", 0)):
         warn(
-            f"F[{i}] has fewer samples, {n[i]}, than features, {p}: each row of a set is a sample. "
-            "If F has channels before times, give F.swapaxes(1, 2); else the covariance is "
-            "singular: give more samples, or shrinkage."
+            f"F[{few[0]}] has fewer samples, {sizes[few[0]]}, than features, {p}: each row of a "
+            "set is a sample. If F has channels before times, give F.swapaxes(1, 2); else the "
+            "covariance is singular: give more samples, or shrinkage."
         )
     out = np.empty((len(sets), p, p), dtype=np.result_type(*{f.dtype for f in sets}))
-    for i, f in enumerate(sets):
-        biased, _ = _histrs.signal_covariances(f.T[None].astype(np.float64), shrinkage, 1)
-        out[i] = biased[0] * (n[i] / (n[i] - 1))
+    for n in np.unique(sizes):
+        own = np.flatnonzero(sizes == n)
+        signals = np.stack([sets[i].T for i in own]).astype(np.float64, copy=False)
+        biased, _ = _histrs.signal_covariances(signals, shrinkage, count_threads(None))
+        out[own] = biased * (n / (n - 1))
     return out
 
 

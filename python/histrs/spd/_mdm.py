@@ -108,16 +108,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         with unchanged_on_error(self):
             stack, labels = self._stack_and_labels(X, y, reset=True)
             self._begin(labels, stack.shape[1])
-            used, stack, indices, weights = self._weighed(stack, labels, sample_weight)
-            with naming_rows(used):
-                self._learn(stack, indices, weights)
-                squares = self._squares(stack)
-            for index in np.unique(indices):
-                own = indices == index
-                squares[own, index] *= self._without_itself(
-                    stack[own], weights[own], squares[own, index], self.means_[index]
-                )
-            self.inverse_temperature_ = likely_inverse_temperature(squares, indices, weights)
+            self._learn(stack, labels, sample_weight, whole=True)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -151,19 +142,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
                 raise ValueError(
                     f"classes = {classes!r} are not those of the first call, {self.classes_!r}."
                 )
-            used, stack, indices, weights = self._weighed(stack, labels, sample_weight)
-            share = float(weights.sum() / (self.weights_seen_.sum() + weights.sum()))
-            with naming_rows(used):
-                if first:
-                    self._learn(stack, indices, weights)
-                # Predicted before they are learned from: what comes is as new as what will come.
-                squares = self._squares(stack)
-                found = likely_inverse_temperature(squares, indices, weights)
-                if not first:
-                    mixed = (1.0 - share) * np.log(self.inverse_temperature_)
-                    found = float(np.exp(mixed + share * np.log(found)))
-                    self._learn(stack, indices, weights)
-            self.inverse_temperature_ = found
+            self._learn(stack, labels, sample_weight, whole=False)
         return self
 
     def _begin(self, labels: ArrayLike, p: int) -> None:
@@ -173,17 +152,37 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         self.means_ = np.broadcast_to(np.eye(p), (n_classes, p, p)).copy()
         self.weights_seen_ = np.zeros(n_classes)
 
-    def _weighed(
-        self, stack: Stack, labels: NDArray[Any], sample_weight: ArrayLike | None
-    ) -> tuple[NDArray[np.intp], Stack, NDArray[np.intp], Float64]:
-        """Return which matrices have weight, these, the indices of their classes, and weights."""
+    def _learn(
+        self, stack: Stack, labels: NDArray[Any], sample_weight: ArrayLike | None, *, whole: bool
+    ) -> None:
+        """Add matrices to the means; those of a `whole` fit are not compared with themselves."""
         complaint = f"is none of the classes {self.classes_.tolist()}."
         indices = places_among(self.classes_, labels, "y", complaint)
         weights = checked_weights(sample_weight, len(stack))
         used = np.flatnonzero(weights)
-        return used, stack[used], indices[used], weights[used]
+        stack, indices, weights = stack[used], indices[used], weights[used]
+        seen = float(self.weights_seen_.sum())
+        share = float(weights.sum()) / (seen + float(weights.sum()))
+        with naming_rows(used):
+            if not seen:
+                self._move(stack, indices, weights)
+            # Predicted before they are learned from: what comes is as new as what will come.
+            squares = self._squares(stack)
+            if seen:
+                self._move(stack, indices, weights)
+        for index in np.unique(indices) if whole else ():
+            own = indices == index
+            squares[own, index] *= self._without_itself(
+                stack[own], weights[own], squares[own, index], self.means_[index]
+            )
+        found = likely_inverse_temperature(squares, indices, weights)
+        if seen:
+            mixed = (1.0 - share) * np.log(self.inverse_temperature_) + share * np.log(found)
+            found = float(np.exp(mixed))
+        self.inverse_temperature_ = found
 
-    def _learn(self, stack: Stack, indices: NDArray[np.intp], weights: Float64) -> None:
+    def _move(self, stack: Stack, indices: NDArray[np.intp], weights: Float64) -> None:
+        """Move the means towards those of matrices."""
         means, seen = self.means_.copy(), self.weights_seen_.copy()
         known = {i: Running(means[i], seen[i]) for i in np.flatnonzero(seen).tolist()}
         for i, mean in self._updated(known, self.metric, stack, indices, weights).items():
