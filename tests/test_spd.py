@@ -17,7 +17,7 @@ from histrs.metrics import airm_distances, jbld_distances
 from histrs.spd import SPDProjection, covariance_descriptors, jbld_mean, project_to_spd
 from histrs.testing import spd_matrices
 from histrs.testing._common import LAYOUTS, lay_out
-from tests.helpers import run_python
+from tests.helpers import run_python, wishart
 from tests.oracles import spd as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -29,11 +29,6 @@ sizes = st.shared(st.integers(1, 9) | st.sampled_from([12, 13, 17]), key="p")
 counts = st.sampled_from([0, 1, 2, 7, 8, 9, 17])
 # So that X^-1 Y has eigenvalues which double precision resolves.
 conditions = st.sampled_from([1.0, 10.0, 1e3])
-
-
-def wishart(rng, n, p, dtype=np.float64):
-    A = rng.standard_normal((n, p, p + 4))
-    return (A @ A.transpose(0, 2, 1) / p).astype(dtype)
 
 
 def tolerance(dtype, p, condition=1e3):

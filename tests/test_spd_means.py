@@ -21,6 +21,7 @@ from histrs.spd import (
     log_euclidean_mean,
 )
 from histrs.testing import spd_matrices
+from tests.helpers import wishart
 from tests.oracles import spd as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -30,11 +31,6 @@ counts = st.sampled_from([1, 2, 7, 8, 9, 17])
 conditions = st.sampled_from([1.0, 10.0, 1e3])
 MEANS = {"airm": airm_mean, "jbld": jbld_mean, "logeuclid": log_euclidean_mean}
 each_mean = pytest.mark.parametrize("metric", MEANS)
-
-
-def wishart(rng, n, p, dtype=np.float64):
-    A = rng.standard_normal((n, p, p + 4))
-    return (A @ A.transpose(0, 2, 1) / p).astype(dtype)
 
 
 def ill_conditioned(rng, n, p, condition):

@@ -22,7 +22,6 @@ from histrs.spd._logarithms import Float64, exponential, from_tangent, roots, ta
 from histrs.spd._stack import Stack, symmetric
 
 MetricName: TypeAlias = Literal["airm", "riemann", "jbld", "logeuclid", "euclid"]
-
 Stacks: TypeAlias = Stack | Checked
 
 
@@ -61,7 +60,7 @@ class Curved:
         max_iter: int = 100,
         start: Float64 | None = None,
     ) -> Mean:
-        """Return the weighted mean in double precision; the search starts at a sum or `start`."""
+        """Return the weighted mean in double precision; a `start` is near it, if given."""
         some = weights > 0.0
         if len(stack) == 1 or not some.all():
             # The search itself looks at all that have weight.

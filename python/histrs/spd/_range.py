@@ -64,8 +64,6 @@ class CommonRange(StackProjection):
     (10, 7, 7)
     """
 
-    rank_: int
-
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "tol": [Interval(Real, 0, 1, closed="left"), None],
     }
