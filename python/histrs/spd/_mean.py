@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, Protocol, overload
+from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,30 +16,25 @@ from histrs.spd._logarithms import Float64
 from histrs.spd._stack import as_stack
 
 
+class Search(TypedDict, total=False):
+    """Parameters of a mean that is searched for, beside what is returned."""
+
+    sample_weight: ArrayLike | None
+    tol: float
+    max_iter: int
+    n_jobs: int | None
+
+
 class SearchedMean(Protocol):
     """The type of a mean that may tell of its search."""
 
     @overload
     def __call__(
-        self,
-        X: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = ...,
-        tol: float = ...,
-        max_iter: int = ...,
-        return_n_iter: Literal[False] = ...,
-        n_jobs: int | None = ...,
+        self, X: ArrayLike, *, return_n_iter: Literal[False] = ..., **search: Unpack[Search]
     ) -> NDArray[Any]: ...
     @overload
     def __call__(
-        self,
-        X: ArrayLike,
-        *,
-        sample_weight: ArrayLike | None = ...,
-        tol: float = ...,
-        max_iter: int = ...,
-        return_n_iter: Literal[True],
-        n_jobs: int | None = ...,
+        self, X: ArrayLike, *, return_n_iter: Literal[True], **search: Unpack[Search]
     ) -> tuple[NDArray[Any], int]: ...
 
 
