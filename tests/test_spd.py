@@ -1,4 +1,4 @@
-"""Covariance matrices: distances against their definitions, means, descriptors, projections."""
+"""Covariance matrices: distances against their definitions, descriptors, projections."""
 
 import pickle
 import warnings
@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
 from histrs.metrics import airm_distances, jbld_distances
-from histrs.spd import SPDProjection, covariance_descriptors, jbld_mean, project_to_spd
+from histrs.spd import SPDProjection, covariance_descriptors, project_to_spd
 from histrs.testing import spd_matrices
 from histrs.testing._common import LAYOUTS, lay_out
 from tests.helpers import run_python, wishart
@@ -375,46 +375,6 @@ def test_project_to_spd_refuses(rng):
     X[1, 0, 1] = np.nan
     with pytest.raises(ValueError, match=r"X\[1, 0, 1\] = NaN"):
         project_to_spd(X)
-
-
-# ---- the mean ----------------------------------------------------------------------------------
-
-
-@given(X=spd_matrices((1, 12), sizes, condition=conditions, scale="any"), seed=st.integers(0, 9))
-def test_jbld_mean_is_stationary(X, seed):
-    weights = np.random.default_rng(seed).random(len(X))
-    C, n_iter = jbld_mean(X, sample_weight=weights, max_iter=2000, return_n_iter=True)
-    assert 0 <= n_iter < 2000
-    scale = np.abs(X).max()
-    residual = oracle.jbld_mean_residual(C / scale, X / scale, weights / weights.sum())
-    np.testing.assert_allclose(residual, 0.0, atol=1e-7)
-
-
-def test_jbld_mean_minimises(rng):
-    X = wishart(rng, 7, 4)
-    C = jbld_mean(X)
-    best = jbld_distances(C[None], X).mean()
-    for _ in range(50):
-        A = np.eye(4) + 0.05 * rng.standard_normal((4, 4))
-        assert jbld_distances((A @ C @ A.T)[None], X).mean() > best
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"tol": 0.0}, "tol = 0.0 is out of range"),
-        ({"max_iter": 0}, "max_iter = 0 is out of range"),
-        ({"sample_weight": [1.0]}, r"sample_weight has shape \(1,\), expected \(3,\)"),
-        ({"sample_weight": [1.0, -1.0, 1.0]}, r"sample_weight\[1\] = -1"),
-        ({"sample_weight": [1.0, 1.0, np.nan]}, r"sample_weight\[2\] = nan"),
-        ({"sample_weight": [0.0, 0.0, 0.0]}, "0 everywhere"),
-        ({"X": np.empty((0, 2, 2))}, "no matrices"),
-        ({"X": -np.eye(2)[None]}, r"X\[0\] is not positive definite"),
-    ],
-)
-def test_jbld_mean_refuses(rng, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        jbld_mean(**{"X": wishart(rng, 3, 2), **arguments})
 
 
 # ---- descriptors -------------------------------------------------------------------------------
