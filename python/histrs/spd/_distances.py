@@ -139,7 +139,7 @@ def airm_distances(
 
 def check_definite(X: Stack, n_jobs: int | None = None) -> None:
     """Refuse what is not positive definite, by its index."""
-    jbld_distances(X, X, paired=True, n_jobs=n_jobs)
+    _histrs.jbld_paired(X, X, count_threads(n_jobs))
 
 
 def _distances(

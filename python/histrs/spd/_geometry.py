@@ -85,7 +85,8 @@ class Curved:
         """Return squared distances to means, a row for each matrix."""
         try:
             # Columns are computed a vector at a time, so that there should be many.
-            D = self.distances(means, stack.astype(np.float64), n_jobs=n_jobs)
+            wide = Checked(stack.astype(np.float64, copy=False))
+            D = self.distances(Checked(means), wide, n_jobs=n_jobs)
         except ValueError:
             check_definite(stack, n_jobs)
             raise
@@ -133,8 +134,8 @@ class Flat(ABC):
 
     def squares(self, stack: Stack, means: Float64, n_jobs: int | None) -> Float64:
         """Return squared distances to means, a row for each matrix."""
-        left, right = (self.coordinates(Z.astype(np.float64), n_jobs) for Z in (stack, means))
-        squares: Float64 = cdist(left, right, "sqeuclidean")
+        rows = self.coordinates(stack.astype(np.float64, copy=False), n_jobs)
+        squares: Float64 = cdist(rows, self.coordinates(means, 1), "sqeuclidean")
         return squares
 
     def _mean(self, stack: Stack, weights: Float64, n_jobs: int | None) -> Float64:

@@ -224,9 +224,10 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
 
     def _squares_to(self, stack: Stack, means: Float64) -> Float64:
         if self.metric == "euclid":
+            unit = self._exponent()
             with np.errstate(over="ignore"):
-                stack = np.ldexp(stack.astype(np.float64), -self._exponent())
-            stack, means = np.clip(stack, -_FAR, _FAR), np.ldexp(means, -self._exponent())
+                stack = np.clip(np.ldexp(stack.astype(np.float64), -unit), -_FAR, _FAR)
+            means = np.ldexp(means, -unit)
         return GEOMETRIES[self.metric].squares(stack, means, self.n_jobs)
 
     def _exponent(self) -> int:

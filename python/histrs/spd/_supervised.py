@@ -14,13 +14,13 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from histrs import _histrs
 from histrs._docs import documented
 from histrs._labels import encode
 from histrs._progress import TrainingProgress
-from histrs._validation import check_random_state, unchanged_on_error
+from histrs._validation import check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
 from histrs.spd._base import StackProjection
-from histrs.spd._distances import jbld_distances
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64
 from histrs.spd._stack import Stack, symmetric
@@ -159,7 +159,7 @@ class SPDProjection(StackProjection):
         classes, labels = encode(y)
         if len(classes) < 2:
             raise ValueError("y has 1 class: a supervised projection takes at least two classes.")
-        D = jbld_distances(stack, n_jobs=self.n_jobs)
+        D = _histrs.jbld_distances(stack, None, count_threads(self.n_jobs))
         pairs = _affinity_pairs(D, labels, self.n_neighbors_within, self.n_neighbors_between)
         # The objective does not change with scale; products stay in range.
         stack = stack / (np.trace(stack, axis1=1, axis2=2).mean() / p)
