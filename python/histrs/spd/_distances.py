@@ -158,29 +158,27 @@ def _distances(
     if Y is not None:
         Y = as_stack(Y, "Y")
         X, Y = (Z.astype(np.result_type(X, Y), copy=False) for Z in (X, Y))
+    elif paired:
+        raise ValueError("paired=True compares X[i] with Y[i]: give Y.")
+    other = X if Y is None else Y
+    fit = X.shape[1:] == other.shape[1:] and (not paired or len(X) == len(other))
     # Sets of different sizes have no pairs, whatever is in them.
-    fits = Y is None or X.shape[not paired :] == Y.shape[not paired :]
-    if paired:
-        if Y is None:
-            raise ValueError("paired=True compares X[i] with Y[i]: give Y.")
-        if on_error == "raise" or not fits:
-            return of_paired(X, Y, n_threads)
-        good = _definite(X, n_threads) & _definite(Y, n_threads)
-        of_pairs = np.full(len(X), np.nan, dtype=X.dtype)
-        of_pairs[good] = _or_nan(lambda X, Y: of_paired(X, Y, n_threads), X[good], Y[good])
-        return of_pairs
-    if on_error == "raise" or not fits:
-        return all_pairs(X, Y, n_threads)
+    if on_error == "raise" or not fit:
+        return of_paired(X, other, n_threads) if paired else all_pairs(X, Y, n_threads)
     good = _definite(X, n_threads)
     others = good if Y is None else _definite(Y, n_threads)
+    if paired:
+        good = good & others
+        of_pairs = np.full(len(X), np.nan, dtype=X.dtype)
+        of_pairs[good] = _or_nan(lambda X, Y: of_paired(X, Y, n_threads), X[good], other[good])
+        return of_pairs
     D = np.full((len(good), len(others)), np.nan, dtype=X.dtype)
-    left, right = X[good], None if Y is None else Y[others]
     try:
-        D[np.ix_(good, others)] = all_pairs(left, right, n_threads)
+        D[np.ix_(good, others)] = all_pairs(X[good], None if Y is None else Y[others], n_threads)
     except ValueError:
-        right = left if right is None else right
-        for i, x in zip(np.flatnonzero(good), left, strict=True):
-            D[i, others] = _or_nan(lambda Y, x=x: all_pairs(x[None], Y, n_threads)[0], right)
+        for i in np.flatnonzero(good):
+            x = X[i : i + 1]
+            D[i, others] = _or_nan(lambda Y, x=x: all_pairs(x, Y, n_threads)[0], other[others])
     return D
 
 
