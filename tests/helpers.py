@@ -241,6 +241,12 @@ def assert_close(actual, expected, relative):
 HEAR_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
 
 
+def wishart(rng, n, p, dtype=np.float64):
+    """Random covariance matrices, well conditioned."""
+    A = rng.standard_normal((n, p, p + 4))
+    return (A @ A.transpose(0, 2, 1) / p).astype(dtype)
+
+
 def start_python(code, *arguments, **environment):
     """Start a script in a new interpreter that imports what this one does."""
     path = os.pathsep.join([str(ROOT), *filter(None, sys.path)])

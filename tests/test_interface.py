@@ -81,13 +81,20 @@ def test_shared_descriptions_stand_where_they_are_named():
         In a line {alpha} stays, as does {} alone.
         """
 
+        def fit(self):
+            """Fit.
+
+            {beta}
+            """
+
+    assert inspect.getdoc(Model.fit) == "Fit.\n\nbeta : int"
     text = inspect.getdoc(Model)
     assert "----------\nalpha : float\n    Strength.\nbeta : int\n\nNotes" in text
     assert "In a line {alpha} stays" in text
 
 
 def test_no_description_is_left_out():
-    for value in public().values():
+    for value in METHODS.values():
         assert not _docs._LINE.search(value.__doc__ or "")
     with pytest.raises(KeyError, match="gamma"):
         _docs.documented({})(type("Model", (), {"__doc__": "A model.\n\n{gamma}\n"}))

@@ -175,10 +175,10 @@ def test_messages_get_the_rows_of_the_argument():
         raise ValueError("X[1] is bad")
 
 
-@pytest.mark.parametrize("estimator", ["oas", "lwf", "scm", 0.1])
-def test_fewer_times_than_channels_are_warned_of(estimator):
+@pytest.mark.parametrize("shrinkage", ["oas", "lwf", "scm", 0.1])
+def test_fewer_times_than_channels_are_warned_of(shrinkage):
     trials = np.random.default_rng(0).standard_normal((4, 10, 6))
     with pytest.warns(UserWarning, match=r"6 times of 10 channels.*two axes are swapped"):
-        assert Covariances(estimator).fit_transform(trials).shape == (4, 10, 10)
+        assert Covariances(shrinkage).fit_transform(trials).shape == (4, 10, 10)
     # As many times as channels are no reason.
     Covariances("oas").fit_transform(np.random.default_rng(0).standard_normal((4, 6, 6)))

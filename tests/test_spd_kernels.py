@@ -20,17 +20,13 @@ from histrs.metrics import (
 from histrs.prototypes import CovarianceCompressor
 from histrs.spd import MDM, TangentSpace, Whitening
 from histrs.testing import spd_matrices
+from tests.helpers import wishart
 from tests.oracles import spd as oracle
 
 pytestmark = pytest.mark.simd_paths
 
 KERNELS = {"jbld": jbld_kernel, "logeuclid": log_euclidean_kernel, "airm": airm_kernel}
 each_kernel = pytest.mark.parametrize("kernel", KERNELS)
-
-
-def wishart(rng, n, p, dtype=np.float64):
-    A = rng.standard_normal((n, p, p + 4))
-    return (A @ A.transpose(0, 2, 1) / p).astype(dtype)
 
 
 def definition(kernel, x, y, gamma):

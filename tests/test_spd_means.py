@@ -20,8 +20,8 @@ from histrs.spd import (
     jbld_mean,
     log_euclidean_mean,
 )
-from histrs.spd._mean import roots
 from histrs.testing import spd_matrices
+from tests.helpers import wishart
 from tests.oracles import spd as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -31,11 +31,7 @@ counts = st.sampled_from([1, 2, 7, 8, 9, 17])
 conditions = st.sampled_from([1.0, 10.0, 1e3])
 MEANS = {"airm": airm_mean, "jbld": jbld_mean, "logeuclid": log_euclidean_mean}
 each_mean = pytest.mark.parametrize("metric", MEANS)
-
-
-def wishart(rng, n, p, dtype=np.float64):
-    A = rng.standard_normal((n, p, p + 4))
-    return (A @ A.transpose(0, 2, 1) / p).astype(dtype)
+each_search = pytest.mark.parametrize("metric", ["airm", "jbld"])
 
 
 def ill_conditioned(rng, n, p, condition):
@@ -50,13 +46,49 @@ def ill_conditioned(rng, n, p, condition):
 # ---- means -------------------------------------------------------------------------------------
 
 
-@given(X=spd_matrices(counts, sizes, condition=conditions), seed=st.integers(0, 99))
-def test_the_gradient_vanishes_at_the_airm_mean(X, seed):
+@each_search
+@given(X=spd_matrices((1, 17), sizes, condition=conditions, scale="any"), seed=st.integers(0, 99))
+def test_the_gradient_vanishes_at_the_mean(metric, X, seed):
+    residual = {"airm": oracle.airm_mean_residual, "jbld": oracle.jbld_mean_residual}[metric]
     weights = np.random.default_rng(seed).random(len(X)) + 0.01
-    weights /= weights.sum()
-    C = airm_mean(X.astype(np.float64), sample_weight=weights, tol=1e-10)
-    residual = oracle.airm_mean_residual(C, X, weights)
-    np.testing.assert_allclose(residual, 0.0, atol=1e-6)
+    C, n_iter = MEANS[metric](
+        X.astype(np.float64), sample_weight=weights, max_iter=2000, return_n_iter=True
+    )
+    assert 0 <= n_iter < 2000
+    scale = np.abs(X).max()
+    left = residual(C / scale, X / scale, weights / weights.sum())
+    np.testing.assert_allclose(left, 0.0, atol=1e-6 if metric == "airm" else 1e-7)
+
+
+@each_search
+def test_no_matrix_is_nearer_to_all_than_the_mean(rng, metric):
+    X = wishart(rng, 7, 4)
+    C = MEANS[metric](X)
+
+    def total(M):
+        D = jbld_distances(M, X) if metric == "jbld" else airm_distances(M, X) ** 2
+        return D.mean()
+
+    for _ in range(50):
+        A = np.eye(4) + 0.05 * rng.standard_normal((4, 4))
+        assert total((A @ C @ A.T)[None]) > total(C[None])
+
+
+@each_search
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tol": 0.0}, "tol = 0.0 is out of range"),
+        ({"max_iter": 0}, "max_iter = 0 is out of range"),
+        ({"sample_weight": [1.0]}, r"sample_weight has shape \(1,\), expected \(3,\)"),
+        ({"sample_weight": [1.0, -1.0, 1.0]}, r"sample_weight\[1\] = -1"),
+        ({"sample_weight": [1.0, 1.0, np.nan]}, r"sample_weight\[2\] = nan"),
+        ({"sample_weight": [0.0, 0.0, 0.0]}, "0 everywhere"),
+    ],
+)
+def test_what_means_refuse(rng, metric, arguments, message):
+    with pytest.raises(ValueError, match=message):
+        MEANS[metric](wishart(rng, 3, 2), **arguments)
 
 
 @given(X=spd_matrices(counts, sizes, condition=conditions), seed=st.integers(0, 99))
@@ -69,9 +101,9 @@ def test_log_euclidean_mean_is_its_definition(X, seed):
     np.testing.assert_allclose(C, expected, rtol=1e-8, atol=1e-9 * np.abs(expected).max())
 
 
+@each_search
 @pytest.mark.parametrize("condition", [1e2, 1e6, 1e10])
-@pytest.mark.parametrize("mean", [airm_mean, jbld_mean])
-def test_means_converge_at_any_condition(rng, mean, condition):
+def test_means_converge_at_any_condition(rng, metric, condition):
     """Where directions differ, and where all share them."""
     own = ill_conditioned(rng, 12, 6, condition)
     A = np.linalg.qr(rng.standard_normal((6, 6)))[0] * np.logspace(0, -0.5 * np.log10(condition), 6)
@@ -79,9 +111,9 @@ def test_means_converge_at_any_condition(rng, mean, condition):
     for X in (own, (shared + shared.transpose(0, 2, 1)) / 2):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            _, n_iter = mean(X, tol=1e-10, return_n_iter=True)
+            _, n_iter = MEANS[metric](X, tol=1e-10, return_n_iter=True)
         # Of the divergence the step that is left is as short, where the gradient is shorter yet.
-        assert n_iter < (60 if mean is airm_mean else 80)
+        assert n_iter < (60 if metric == "airm" else 80)
 
 
 def test_the_airm_mean_of_two_is_the_geometric_mean(rng):
@@ -97,8 +129,9 @@ def test_the_airm_mean_of_two_is_the_geometric_mean(rng):
     np.testing.assert_allclose(np.diag(C), np.exp(np.log(D).mean(axis=0)), rtol=1e-9)
 
 
-@pytest.mark.parametrize("mean", [airm_mean, jbld_mean])
-def test_means_do_not_depend_on_basis_or_scale(rng, mean):
+@each_search
+def test_means_do_not_depend_on_basis_or_scale(rng, metric):
+    mean = MEANS[metric]
     X = wishart(rng, 9, 5)
     A = rng.standard_normal((5, 5))
     C = mean(X, tol=1e-11)
@@ -142,9 +175,12 @@ def test_a_jbld_mean_that_rounding_hides_is_said():
         jbld_mean([[[1.0]], [[1e-40]]])
 
 
-def test_means_say_when_they_did_not_converge(rng):
-    with pytest.warns(ConvergenceWarning, match="airm_mean stopped after 1 iterations"):
-        airm_mean(wishart(rng, 9, 5), max_iter=1, tol=1e-14)
+@each_search
+def test_means_say_when_they_did_not_converge(rng, metric):
+    with pytest.warns(ConvergenceWarning, match=f"{metric}_mean stopped after 1 iterations with a"):
+        C, n_iter = MEANS[metric](wishart(rng, 9, 5), max_iter=1, tol=1e-14, return_n_iter=True)
+    assert n_iter == 1
+    assert C.shape == (5, 5)
 
 
 def test_pyriemann_agrees_about_means(rng):
@@ -162,7 +198,8 @@ def test_pyriemann_agrees_about_means(rng):
 def test_roots_keep_half_the_digits_that_eigenvalues_lose():
     rng = np.random.default_rng(0)
     M = ill_conditioned(rng, 1, 6, 1e10)[0]
-    root, whitener = roots(M)
+    model = TangentSpace(M).fit(M[None])
+    root, whitener = model.root_, model.whitener_
     np.testing.assert_allclose(root @ root, M, rtol=0, atol=1e-14 * np.abs(M).max())
     np.testing.assert_allclose(root @ whitener, np.eye(6), atol=1e-9)
 

@@ -46,14 +46,14 @@ def test_covariances_are_their_definition(n, p, n_times, shrinkage, seed):
 
 @pytest.mark.parametrize(("p", "n_times"), [(3, 40), (24, 100), (65, 1100), (7, 3)])
 @pytest.mark.filterwarnings("ignore:X has .* times of .* channels")
-def test_estimators_are_those_of_scikit_learn(rng, p, n_times):
+def test_shrinkage_is_that_of_scikit_learn(rng, p, n_times):
     X = trials(rng, 3, p, n_times)
-    for estimator, function in {
+    for shrinkage, function in {
         "scm": covariance.empirical_covariance,
         "oas": lambda x: covariance.oas(x)[0],
         "lwf": lambda x: covariance.ledoit_wolf(x)[0],
     }.items():
-        C = Covariances(estimator).fit_transform(X)
+        C = Covariances(shrinkage).fit_transform(X)
         np.testing.assert_allclose(C, [function(x.T) for x in X], rtol=1e-9, atol=1e-12)
     np.testing.assert_array_equal(
         Covariances(0.0).fit_transform(X), Covariances("scm").fit_transform(X)
@@ -63,15 +63,15 @@ def test_estimators_are_those_of_scikit_learn(rng, p, n_times):
 def test_pyriemann_agrees(rng):
     estimation = pytest.importorskip("pyriemann.estimation", reason="pyriemann is not installed")
     X = trials(rng, 6, 5, 64)
-    for estimator in ("scm", "oas", "lwf"):
-        expected = estimation.Covariances(estimator).fit_transform(X)
-        np.testing.assert_allclose(Covariances(estimator).fit_transform(X), expected, rtol=1e-10)
+    for shrinkage in ("scm", "oas", "lwf"):
+        expected = estimation.Covariances(shrinkage).fit_transform(X)
+        np.testing.assert_allclose(Covariances(shrinkage).fit_transform(X), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("estimator", ["scm", "oas", "lwf", 0.1])
-def test_precision_layout_and_threads_of_covariances(rng, estimator):
+@pytest.mark.parametrize("shrinkage", ["scm", "oas", "lwf", 0.1])
+def test_precision_layout_and_threads_of_covariances(rng, shrinkage):
     X = trials(rng, 70, 6, 130, np.float32)
-    model = Covariances(estimator).fit(X)
+    model = Covariances(shrinkage).fit(X)
     C = model.transform(X)
     assert C.dtype == np.float32
     np.testing.assert_allclose(C, model.transform(X.astype(np.float64)), rtol=3e-6, atol=1e-6)
@@ -148,9 +148,9 @@ def test_signals_are_recognised(X, message):
 
 def test_what_covariances_refuse(rng):
     X = trials(rng)
-    with pytest.raises(ValueError, match="estimator"):
+    with pytest.raises(ValueError, match="shrinkage"):
         Covariances("cov").fit(X)
-    with pytest.raises(ValueError, match="estimator"):
+    with pytest.raises(ValueError, match="shrinkage"):
         Covariances(1.5).fit(X)
     with pytest.raises(NotFittedError):
         Covariances().transform(X)

@@ -4,11 +4,14 @@ Each is a function `(X, Y=None) -> (n_X, n_Y)`. `_registry` says which of them e
 know by name, and what each is between.
 """
 
-from histrs.metrics._chi2 import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
+from histrs.metrics._additive import (
+    additive_chi2_kernel,
+    hellinger_kernel,
+    intersection_kernel,
+    jensen_shannon_kernel,
+)
+from histrs.metrics._chi2 import chi2_distances, exp_chi2_kernel
 from histrs.metrics._energy import energy_distance_kernel
-from histrs.metrics._hellinger import hellinger_kernel
-from histrs.metrics._intersection import intersection_kernel
-from histrs.metrics._jensen_shannon import jensen_shannon_kernel
 from histrs.metrics._minmax import minmax_distances, minmax_kernel
 from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._kernels import airm_kernel, jbld_kernel, log_euclidean_kernel

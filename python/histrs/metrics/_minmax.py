@@ -8,12 +8,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
 from histrs._docs import documented
-from histrs._validation import Matrix, count_threads
-from histrs.metrics._docs import COUNTS, PAIRS
-from histrs.metrics._pairs import checked_pair
+from histrs._validation import Matrix
+from histrs.metrics._docs import PAIRS
+from histrs.metrics._pairs import of_pairs
 
 
-@documented(PAIRS, COUNTS)
+@documented(PAIRS)
 def minmax_kernel(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -23,24 +23,10 @@ def minmax_kernel(
 
     Section 2 of [1]_; two empty rows have kernel 1. It is also known as the count Tanimoto kernel
     of molecules, as Ruzicka similarity, and on zeros and ones as the Jaccard index. It is positive
-    semi-definite on non-negative vectors, and does not depend on their common scale.
+    semi-definite on non-negative vectors, between 0 and 1, and does not depend on their common
+    scale. Rows whose entries add up to infinity are refused.
 
-    Parameters
-    ----------
-    {X}
-    {Y}
-    {n_jobs}
-
-    Returns
-    -------
-    K : ndarray of shape (n_samples_X, n_samples_Y)
-        Kernel matrix, of entries between 0 and 1; float32 when both arguments are, else float64.
-
-    Raises
-    ------
-    ValueError
-        If an entry is negative, NaN or infinite (the message names it), the entries of a row add up
-        to infinity, or the numbers of columns differ.
+    {of_a_kernel}
 
     See Also
     --------
@@ -59,11 +45,10 @@ def minmax_kernel(
     array([[0.75      , 0.33333333, 1.        ],
            [0.4       , 0.        , 0.2       ]])
     """
-    left, right = checked_pair(X, Y)
-    return _histrs.minmax_gram(left, right, count_threads(n_jobs))
+    return of_pairs(_histrs.minmax_gram, X, Y, n_jobs)
 
 
-@documented(PAIRS, COUNTS)
+@documented(PAIRS)
 def minmax_distances(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None = None, *, n_jobs: int | None = None
 ) -> NDArray[Any]:
@@ -73,23 +58,10 @@ def minmax_distances(
               = \frac{\sum_d |x(d) - y(d)|}{\sum_d \max(x(d), y(d))}
 
     A metric, between 0 and 1; two empty rows are at distance 0. It is also known as the Soergel
-    distance, and on zeros and ones as the Jaccard distance. Its kernel is `minmax_kernel`.
+    distance, and on zeros and ones as the Jaccard distance. Its kernel is `minmax_kernel`. Rows
+    whose entries add up to infinity are refused.
 
-    Parameters
-    ----------
-    {X}
-    {Y}
-    {n_jobs}
-
-    Returns
-    -------
-    {D}
-
-    Raises
-    ------
-    ValueError
-        If an entry is negative, NaN or infinite (the message names it), the entries of a row add up
-        to infinity, or the numbers of columns differ.
+    {of_distances}
 
     Examples
     --------
@@ -98,5 +70,4 @@ def minmax_distances(
     array([[0.25      , 0.66666667, 0.        ],
            [0.6       , 1.        , 0.8       ]])
     """
-    left, right = checked_pair(X, Y)
-    return _histrs.minmax_distances(left, right, count_threads(n_jobs))
+    return of_pairs(_histrs.minmax_distances, X, Y, n_jobs)

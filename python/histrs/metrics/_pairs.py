@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from histrs._checked import Checked
 from histrs._frames import in_order_of
@@ -14,11 +17,23 @@ from histrs._validation import (
     canonical,
     check_array,
     check_finite,
+    count_threads,
     to_core,
 )
 
 
-def checked_pair(
+def of_pairs(
+    function: Callable[..., NDArray[Any]],
+    X: ArrayLike | Matrix,
+    Y: ArrayLike | Matrix | None,
+    n_jobs: int | None,
+    *parameters: float,
+) -> NDArray[Any]:
+    """Return what a function of the core makes of all pairs of rows."""
+    return function(*_checked_pair(X, Y), *parameters, count_threads(n_jobs))
+
+
+def _checked_pair(
     X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None
 ) -> tuple[CoreMatrix, CoreMatrix | None]:
     """Check both arguments and give them one dtype, as the core needs them."""

@@ -10,22 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._validation import HISTOGRAM_CHECKS
+from histrs.metrics._additive import (
+    additive_chi2_kernel,
+    hellinger_kernel,
+    intersection_kernel,
+    jensen_shannon_kernel,
+)
 from histrs.metrics._bounds import Bounds, airm_bounds, emd_bounds, sinkhorn_bounds
 from histrs.metrics._centroids import Centroid, jbld_centroid, mean_centroid, transport_centroid
-from histrs.metrics._chi2 import additive_chi2_kernel, chi2_distances, exp_chi2_kernel
+from histrs.metrics._chi2 import chi2_distances, exp_chi2_kernel
 from histrs.metrics._euclidean import euclidean_distances
-from histrs.metrics._flat_covariances import (
-    euclid_centroid,
-    euclid_distances,
-    log_euclidean_centroid,
-    log_euclidean_distances,
-)
-from histrs.metrics._hellinger import hellinger_kernel
 from histrs.metrics._induced import induced_by
-from histrs.metrics._intersection import intersection_kernel
-from histrs.metrics._jensen_shannon import jensen_shannon_kernel
 from histrs.metrics._minmax import minmax_distances, minmax_kernel
 from histrs.spd._distances import airm_distances, jbld_distances
+from histrs.spd._geometry import EUCLIDEAN, LOG_EUCLIDEAN
 from histrs.spd._kernels import jbld_kernel, log_euclidean_kernel
 from histrs.spd._stack import STACK_CHECKS
 from histrs.transport._distances import sinkhorn_distances
@@ -34,7 +32,7 @@ from histrs.transport._pairs import sinkhorn_of_pairs
 
 Kind = Literal["covariances", "histograms", "vectors"]
 # Names of those that have a kernel, by what it is between, and of those whose kernel is a sum over
-# columns; and of those in which codewords are learned. (Those of means are `spd`'s.)
+# columns; and of those in which codewords are learned.
 KernelName: TypeAlias = Literal[
     "intersection", "chi2", "hellinger", "jensen_shannon", "exp_chi2", "minmax"
 ]
@@ -51,7 +49,7 @@ class Metric(NamedTuple):
     **metric_params)`, computes it where they leave it open. `kernel`, of the same arguments as the
     distance, is positive semi-definite: of histograms it is what the maps on landmarks approximate,
     and it `is_additive` if it is a sum over columns. What k-means needs of a metric that
-    `has_codewords` is in `quantization`, and the mean of matrices that `has_mean` in `spd`.
+    `has_codewords` is in `quantization`, and means of matrices are in `spd`.
     """
 
     distances: Pairwise
@@ -62,7 +60,6 @@ class Metric(NamedTuple):
     bounds: Bounds | None = None
     of_pairs: Pairwise | None = None
     has_codewords: bool = False
-    has_mean: bool = False
 
 
 def _of_kernel(
@@ -89,7 +86,6 @@ METRICS: Mapping[str, Metric] = {
         centroid=jbld_centroid,
         bounds=airm_bounds,
         of_pairs=_airm_of_pairs,
-        has_mean=True,
     ),
     "chi2": Metric(
         chi2_distances, "histograms", additive_chi2_kernel, is_additive=True, has_codewords=True
@@ -102,21 +98,18 @@ METRICS: Mapping[str, Metric] = {
         of_pairs=emd_of_pairs,
     ),
     # Of covariances, by pyRiemann's name.
-    "euclid": Metric(euclid_distances, "covariances", centroid=euclid_centroid, has_mean=True),
+    "euclid": Metric(EUCLIDEAN.distances, "covariances", centroid=EUCLIDEAN.centroid),
     "euclidean": Metric(euclidean_distances, "vectors", has_codewords=True),
     "exp_chi2": _of_kernel(exp_chi2_kernel),
     "hellinger": _of_kernel(hellinger_kernel, is_additive=True, has_codewords=True),
     "intersection": _of_kernel(intersection_kernel, is_additive=True, has_codewords=True),
-    "jbld": Metric(
-        jbld_distances, "covariances", jbld_kernel, centroid=jbld_centroid, has_mean=True
-    ),
+    "jbld": Metric(jbld_distances, "covariances", jbld_kernel, centroid=jbld_centroid),
     "jensen_shannon": _of_kernel(jensen_shannon_kernel, is_additive=True),
     "logeuclid": Metric(
-        log_euclidean_distances,
+        LOG_EUCLIDEAN.distances,
         "covariances",
         log_euclidean_kernel,
-        centroid=log_euclidean_centroid,
-        has_mean=True,
+        centroid=LOG_EUCLIDEAN.centroid,
     ),
     "minmax": Metric(minmax_distances, "histograms", minmax_kernel),
     "sinkhorn": Metric(
@@ -141,8 +134,6 @@ KERNELS = _kernels("histograms")
 COVARIANCE_KERNELS = _kernels("covariances")
 ADDITIVE_KERNELS = {name for name, metric in METRICS.items() if metric.is_additive}
 CODE_METRICS = {name for name, metric in METRICS.items() if metric.has_codewords}
-# pyRiemann's name of "airm" is one as well.
-MEANS = {name for name, metric in METRICS.items() if metric.has_mean} | {"riemann"}
 
 
 def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> None:

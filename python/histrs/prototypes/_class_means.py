@@ -9,8 +9,8 @@ from sklearn.cluster import KMeans
 
 from histrs._threads import blas_threads_at_most
 from histrs.prototypes._base import Labels
+from histrs.spd._logarithms import tangent_rows
 from histrs.spd._mean import jbld_mean
-from histrs.spd._reference import tangent_rows
 
 _N_INIT = 3
 

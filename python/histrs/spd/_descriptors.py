@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs import _histrs
+from histrs._docs import documented
 from histrs._scale import check_squares
 from histrs._sparse import refuse_sparse
-from histrs._validation import check_array
+from histrs._validation import check_array, check_finite, count_threads
 from histrs._warnings import warn
+from histrs.spd._docs import MATRICES
+from histrs.spd._logarithms import Float64
 
-Shrinkage: TypeAlias = float | Literal["ledoit-wolf", "oas"] | None
-Float64: TypeAlias = NDArray[np.float64]
+Shrinkage: TypeAlias = float | Literal["scm", "oas", "lwf"]
+
+_CHECKS: Mapping[str, Any] = {"dtype": [np.float64, np.float32], "ensure_all_finite": False}
 
 
+@documented(MATRICES)
 def covariance_descriptors(
     F: ArrayLike | Sequence[ArrayLike],
     *,
     regions: ArrayLike | None = None,
-    shrinkage: Shrinkage = None,
+    shrinkage: Shrinkage = "scm",
 ) -> NDArray[Any]:
     r"""Compute the covariance matrices of sets of features.
 
@@ -39,11 +45,11 @@ def covariance_descriptors(
     regions : array-like of int of shape (n_sets, 4), default=None
         Rectangles ``(top, left, bottom, right)`` of the image, without row `bottom` and column
         `right`. Each takes the same time whatever its size: sums come from integral images [2]_.
-    shrinkage : float, {"ledoit-wolf", "oas"} or None, default=None
+    shrinkage : {"scm", "oas", "lwf"} or float, default="scm"
         Weight :math:`s` of the multiple of the identity in
-        :math:`(1 - s) X + s\, \mathrm{tr}(X)/p\, I`. A number in [0, 1], or estimated for each
-        set as scikit-learn's `ledoit_wolf` and `oas` do. None is 0: the matrix is then singular
-        with fewer than p + 1 samples. "ledoit-wolf" needs the samples, and so no `regions`.
+        :math:`(1 - s) X + s\, \mathrm{tr}(X)/p\, I`, as of :class:`Covariances`: of "scm" it is
+        0, and the matrix singular with fewer than p + 1 samples. "lwf" needs the samples, and so no
+        `regions`.
 
     Returns
     -------
@@ -71,8 +77,7 @@ def covariance_descriptors(
 
     References
     ----------
-    .. [1] M. J. Kusner, N. I. Kolkin, S. Tyree and K. Q. Weinberger, "Image data compression for
-       covariance and histogram descriptors", 2015.
+    {kusner}
     .. [2] O. Tuzel, F. Porikli and P. Meer, "Region covariance: a fast descriptor for detection
        and classification", ECCV 2006.
 
@@ -87,45 +92,35 @@ def covariance_descriptors(
            [[ 2. , -1. ],
             [-1. ,  0.5]]])
     """
-    _check_shrinkage(shrinkage)
+    weight: Any = shrinkage
+    is_weight = isinstance(weight, Real) and 0.0 <= float(weight) <= 1.0
+    if not is_weight and shrinkage not in ("scm", "oas", "lwf"):
+        raise ValueError(
+            f'shrinkage = {shrinkage!r} is not known: "scm", "oas", "lwf" or a number in [0, 1].'
+        )
     refuse_sparse(F, "F")
     if regions is not None:
         return _of_regions(F, regions, shrinkage)
-    sets = [_check_set(f, i) for i, f in enumerate(_iterate(F))]
-    if not sets:
-        raise ValueError("F has no sets: give at least one array of shape (n_samples, p).")
-    p = sets[0].shape[1]
-    for i, f in enumerate(sets):
-        if f.shape[1] != p:
-            raise ValueError(
-                f"F[{i}] has {f.shape[1]} features, but F[0] has {p}; give the same features in "
-                "the same order."
-            )
-    _warn_of_few_samples(sets, isinstance(F, np.ndarray) and F.ndim == 3, shrinkage)
-    dtype = np.result_type(*{f.dtype for f in sets})
-    out = np.empty((len(sets), p, p), dtype=dtype)
-    for i, f in enumerate(sets):
-        out[i] = _covariance(f.astype(np.float64), shrinkage)
+    sets = _checked_sets(F)
+    sizes, p = np.array([len(f) for f in sets]), sets[0].shape[1]
+    few = np.flatnonzero(sizes < p)
+    # Sets of different sizes that are shrunk are no signals, and not singular.
+    if len(few) > 0 and (getattr(F, "ndim", 0) == 3 or shrinkage in ("scm", 0)):
+        warn(
+            f"F[{few[0]}] has fewer samples, {sizes[few[0]]}, than features, {p}: each row of a "
+            "set is a sample. If F has channels before times, give F.swapaxes(1, 2); else the "
+            "covariance is singular: give more samples, or shrinkage."
+        )
+    out = np.empty((len(sets), p, p), dtype=np.result_type(*{f.dtype for f in sets}))
+    for n in np.unique(sizes):
+        own = np.flatnonzero(sizes == n)
+        signals = np.stack([sets[i].T for i in own]).astype(np.float64, copy=False)
+        biased, _ = _histrs.signal_covariances(signals, shrinkage, count_threads(None))
+        out[own] = biased * (n / (n - 1))
     return out
 
 
-def _warn_of_few_samples(sets: list[NDArray[Any]], is_stack: bool, shrinkage: Shrinkage) -> None:
-    """Warn where samples and features may have changed roles, or a matrix will be singular.
-
-    Sets of different sizes that are shrunk are neither.
-    """
-    n, p = min(len(f) for f in sets), sets[0].shape[1]
-    if n >= p or not (is_stack or shrinkage is None or shrinkage == 0):
-        return
-    i = next(i for i, f in enumerate(sets) if len(f) < p)
-    warn(
-        f"F[{i}] has fewer samples, {len(sets[i])}, than features, {p}: each row of a set is a "
-        "sample. If F has channels before times, give F.swapaxes(1, 2); else the covariance is "
-        "singular: give more samples, or shrinkage."
-    )
-
-
-def _iterate(F: Any) -> Iterable[Any]:
+def _checked_sets(F: Any) -> list[NDArray[Any]]:
     if isinstance(F, np.ndarray) and F.dtype != object and F.ndim != 3:
         raise ValueError(
             f"F has shape {F.shape}: give sets of shape (n_sets, n_samples, p), or a list of "
@@ -133,103 +128,34 @@ def _iterate(F: Any) -> Iterable[Any]:
         )
     if not hasattr(F, "__iter__"):
         raise ValueError("F is not a sequence of arrays of shape (n_samples, p).")
-    sets: Iterable[Any] = F
+    sets: list[NDArray[Any]] = []
+    for i, given in enumerate(F):
+        f = check_array(given, input_name=f"F[{i}]", **_CHECKS)
+        if len(f) < 2:
+            raise ValueError(f"F[{i}] has 1 sample: a covariance takes at least 2; drop the set.")
+        check_finite(f, f"F[{i}]")
+        check_squares(f, f"F[{i}]")
+        sets.append(f)
+        if f.shape[1] != sets[0].shape[1]:
+            raise ValueError(
+                f"F[{i}] has {f.shape[1]} features, but F[0] has {sets[0].shape[1]}; give the same "
+                "features in the same order."
+            )
+    if not sets:
+        raise ValueError("F has no sets: give at least one array of shape (n_samples, p).")
     return sets
 
 
-def _check_set(f: Any, i: int) -> NDArray[Any]:
-    name = f"F[{i}]"
-    checked: NDArray[Any] = check_array(
-        f, input_name=name, dtype=[np.float64, np.float32], ensure_all_finite=False
-    )
-    if len(checked) < 2:
-        raise ValueError(f"{name} has 1 sample: a covariance takes at least 2; drop the set.")
-    _check_finite(checked, name)
-    check_squares(checked, name)
-    return checked
-
-
-def _check_finite(f: NDArray[Any], name: str) -> None:
-    if not np.isfinite(f).all():
-        index = np.argwhere(~np.isfinite(f))[0].tolist()
-        raise ValueError(
-            f"{name}{index} = {f[tuple(index)]}: Input F contains NaN or infinity; impute or drop "
-            "the sample."
-        )
-
-
-def _check_shrinkage(shrinkage: Any) -> None:
-    if isinstance(shrinkage, Real):
-        if not 0.0 <= float(shrinkage) <= 1.0:
-            raise ValueError(f"shrinkage = {shrinkage} is out of range: a weight in [0, 1].")
-    elif shrinkage is not None and shrinkage not in ("ledoit-wolf", "oas"):
-        raise ValueError(
-            f"shrinkage = {shrinkage!r} is not known: a number in [0, 1], 'ledoit-wolf', 'oas' or "
-            "None."
-        )
-
-
-# ---- one set -----------------------------------------------------------------------------------
-
-
-def _covariance(f: Float64, shrinkage: Shrinkage) -> Float64:
-    n = len(f)
-    centred = f - f.mean(axis=0)
-    biased = centred.T @ centred / n
-    if shrinkage == "ledoit-wolf":
-        weight = _ledoit_wolf(centred, biased)
-    else:
-        weight = _weight(biased[None], np.array([n]), shrinkage)[0]
-    return _shrunk(biased * (n / (n - 1)), weight)
-
-
-def _shrunk(X: Float64, weight: Any) -> Float64:
-    """Return ``(1 - s) X + s tr(X)/p I`` of one matrix, or of a stack with a weight each."""
-    p = X.shape[-1]
-    size = np.trace(X, axis1=-2, axis2=-1) / p
-    weight = np.asarray(weight)[..., None, None]
-    return np.asarray((1.0 - weight) * X + weight * np.asarray(size)[..., None, None] * np.eye(p))
-
-
-def _weight(biased: Float64, n: NDArray[Any], shrinkage: Shrinkage) -> Float64:
-    """Return the weight of the identity where second moments determine it."""
-    if shrinkage != "oas":
-        return np.full(len(biased), 0.0 if shrinkage is None else float(shrinkage))
-    p = biased.shape[1]
-    # Chen, Wiesel, Eldar and Hero 2010, equation 23, as scikit-learn has it.
-    square = np.mean(biased**2, axis=(1, 2))
-    mean2 = (np.trace(biased, axis1=1, axis2=2) / p) ** 2
-    spread = (n + 1.0) * (square - mean2 / p)
-    ratio = np.divide(square + mean2, spread, out=np.ones(len(biased)), where=spread > 0.0)
-    return np.asarray(np.minimum(ratio, 1.0))
-
-
-def _ledoit_wolf(centred: Float64, biased: Float64) -> float:
-    """Return the weight of Ledoit and Wolf 2004, lemma 3.4: fourth over second moments."""
-    n, p = centred.shape
-    mean = np.trace(biased) / p
-    square = np.sum(biased**2)
-    spread = (square - p * mean**2) / p
-    fourth = np.sum(np.einsum("rj,rj->r", centred, centred) ** 2)
-    error = min((fourth / n - square) / (n * p), spread)
-    return float(error / spread) if error > 0.0 else 0.0
-
-
-# ---- regions of an image -----------------------------------------------------------------------
-
-
 def _of_regions(F: Any, regions: ArrayLike, shrinkage: Shrinkage) -> NDArray[Any]:
-    if shrinkage == "ledoit-wolf":
+    if shrinkage == "lwf":
         raise ValueError(
-            "shrinkage = 'ledoit-wolf' needs the samples of each set, and integral images keep "
+            "shrinkage = 'lwf' needs the samples of each set, and integral images keep "
             "only their first two moments: use 'oas' or a number with regions."
         )
-    image = check_array(
-        F, input_name="F", dtype=[np.float64, np.float32], allow_nd=True, ensure_all_finite=False
-    )
+    image = check_array(F, input_name="F", allow_nd=True, **_CHECKS)
     if image.ndim != 3 or image.shape[2] == 0:
         raise ValueError(f"F has shape {image.shape}: regions are of an image (height, width, p).")
-    _check_finite(image, "F")
+    check_finite(image, "F")
     top, left, bottom, right = _check_regions(regions, image.shape).T
     n = (bottom - top) * (right - left)
     p = image.shape[2]
@@ -244,8 +170,22 @@ def _of_regions(F: Any, regions: ArrayLike, shrinkage: Shrinkage) -> NDArray[Any
     products -= sums[:, rows] * sums[:, columns] / n[:, None]
     X = np.empty((len(n), p, p))
     X[:, rows, columns] = X[:, columns, rows] = products
-    weight = _weight(X / n[:, None, None], n, shrinkage)
-    return _shrunk(X / (n - 1)[:, None, None], weight).astype(image.dtype)
+    weight: Any = 0.0 if shrinkage == "scm" else shrinkage
+    if shrinkage == "oas":
+        weight = _oas(X / n[:, None, None], n)[:, None, None]
+    X /= (n - 1)[:, None, None]
+    size = np.trace(X, axis1=1, axis2=2)[:, None, None] / p
+    return np.asarray((1.0 - weight) * X + weight * size * np.eye(p), dtype=image.dtype)
+
+
+def _oas(biased: Float64, n: NDArray[Any]) -> Float64:
+    """Return the weight of Chen, Wiesel, Eldar and Hero 2010, equation 23."""
+    p = biased.shape[1]
+    square = np.mean(biased**2, axis=(1, 2))
+    mean2 = (np.trace(biased, axis1=1, axis2=2) / p) ** 2
+    spread = (n + 1.0) * (square - mean2 / p)
+    ratio = np.divide(square + mean2, spread, out=np.ones(len(biased)), where=spread > 0.0)
+    return np.asarray(np.minimum(ratio, 1.0))
 
 
 def _sums(values: Float64, corners: tuple[NDArray[Any], ...]) -> Float64:
@@ -254,13 +194,8 @@ def _sums(values: Float64, corners: tuple[NDArray[Any], ...]) -> Float64:
     np.cumsum(values, axis=0, out=integral[1:, 1:])
     np.cumsum(integral[1:, 1:], axis=1, out=integral[1:, 1:])
     top, left, bottom, right = corners
-    total: Float64 = (
-        integral[bottom, right]
-        - integral[top, right]
-        - integral[bottom, left]
-        + integral[top, left]
-    )
-    return total
+    upper, lower = (integral[row, right] - integral[row, left] for row in (top, bottom))
+    return np.asarray(lower - upper)
 
 
 def _check_regions(regions: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int64]:

@@ -12,7 +12,7 @@ from histrs import _histrs
 from histrs._docs import documented
 from histrs._validation import count_threads
 from histrs.spd._docs import MATRICES
-from histrs.spd._stack import Stack, as_stack, same_dtype
+from histrs.spd._stack import Stack, as_stack
 
 OnError: TypeAlias = Literal["raise", "nan"]
 AllPairs: TypeAlias = Callable[[Stack, Stack | None, int], NDArray[Any]]
@@ -39,12 +39,8 @@ def jbld_distances(
 
     Parameters
     ----------
-    X : array-like of shape (n_X, p, p) or (n_X, p * p)
-        Symmetric positive definite matrices.
-    {Y}
-    {paired}
-    {on_error}
-    {n_jobs}
+    {X_and_Y}
+    {paired_and_more}
 
     Returns
     -------
@@ -65,8 +61,7 @@ def jbld_distances(
 
     References
     ----------
-    .. [1] M. J. Kusner, N. I. Kolkin, S. Tyree and K. Q. Weinberger, "Image data compression for
-       covariance and histogram descriptors", 2015.
+    {kusner}
     .. [2] A. Cherian, S. Sra, A. Banerjee and N. Papanikolopoulos, "Efficient similarity search
        for covariance matrices via the Jensen-Bregman LogDet divergence", ICCV 2011.
     .. [3] S. Sra, "A new metric on the manifold of kernel matrices with application to matrix
@@ -104,12 +99,8 @@ def airm_distances(
 
     Parameters
     ----------
-    X : array-like of shape (n_X, p, p) or (n_X, p * p)
-        Symmetric positive definite matrices.
-    {Y}
-    {paired}
-    {on_error}
-    {n_jobs}
+    {X_and_Y}
+    {paired_and_more}
 
     Returns
     -------
@@ -130,8 +121,7 @@ def airm_distances(
 
     References
     ----------
-    .. [1] M. J. Kusner, N. I. Kolkin, S. Tyree and K. Q. Weinberger, "Image data compression for
-       covariance and histogram descriptors", 2015.
+    {kusner}
     .. [2] X. Pennec, P. Fillard and N. Ayache, "A Riemannian framework for tensor computing",
        International Journal of Computer Vision, 2006.
 
@@ -149,7 +139,7 @@ def airm_distances(
 
 def check_definite(X: Stack, n_jobs: int | None = None) -> None:
     """Refuse what is not positive definite, by its index."""
-    jbld_distances(X, X, paired=True, n_jobs=n_jobs)
+    _histrs.jbld_paired(X, X, count_threads(n_jobs))
 
 
 def _distances(
@@ -165,62 +155,46 @@ def _distances(
         raise ValueError(f'on_error = {on_error!r} is not known: use "raise" or "nan".')
     n_threads = count_threads(n_jobs)
     X = as_stack(X, "X")
-    if paired:
-        if Y is None:
-            raise ValueError("paired=True compares X[i] with Y[i]: give Y.")
-        X, Y = same_dtype(X, as_stack(Y, "Y"))
-        # Sets of different sizes have no pairs, whatever is in them.
-        if on_error == "raise" or X.shape != Y.shape:
-            return of_paired(X, Y, n_threads)
-        good = _definite(X, n_threads) & _definite(Y, n_threads)
-        of_pairs = np.full(len(X), np.nan, dtype=X.dtype)
-        of_pairs[good] = _paired_or_nan(of_paired, X[good], Y[good], n_threads)
-        return of_pairs
     if Y is not None:
-        X, Y = same_dtype(X, as_stack(Y, "Y"))
-    if on_error == "raise" or (Y is not None and X.shape[1] != Y.shape[1]):
-        return all_pairs(X, Y, n_threads)
+        Y = as_stack(Y, "Y")
+        X, Y = (Z.astype(np.result_type(X, Y), copy=False) for Z in (X, Y))
+    elif paired:
+        raise ValueError("paired=True compares X[i] with Y[i]: give Y.")
+    other = X if Y is None else Y
+    fit = X.shape[1:] == other.shape[1:] and (not paired or len(X) == len(other))
+    # Sets of different sizes have no pairs, whatever is in them.
+    if on_error == "raise" or not fit:
+        return of_paired(X, other, n_threads) if paired else all_pairs(X, Y, n_threads)
     good = _definite(X, n_threads)
     others = good if Y is None else _definite(Y, n_threads)
+    if paired:
+        good = good & others
+        of_pairs = np.full(len(X), np.nan, dtype=X.dtype)
+        of_pairs[good] = _or_nan(lambda X, Y: of_paired(X, Y, n_threads), X[good], other[good])
+        return of_pairs
     D = np.full((len(good), len(others)), np.nan, dtype=X.dtype)
-    part = None if Y is None else Y[others]
-    D[np.ix_(good, others)] = _all_or_nan(all_pairs, X[good], part, n_threads)
+    try:
+        D[np.ix_(good, others)] = all_pairs(X[good], None if Y is None else Y[others], n_threads)
+    except ValueError:
+        for i in np.flatnonzero(good):
+            x = X[i : i + 1]
+            D[i, others] = _or_nan(lambda Y, x=x: all_pairs(x, Y, n_threads)[0], other[others])
     return D
 
 
 def _definite(X: Stack, n_threads: int) -> NDArray[np.bool_]:
-    """Say which matrices are positive definite: halves of a set that is not all so are tried."""
+    """Say which matrices are positive definite."""
+    bad: NDArray[np.bool_] = np.isnan(_or_nan(lambda X: _histrs.jbld_paired(X, X, n_threads), X))
+    return ~bad
+
+
+def _or_nan(of_pairs: Callable[..., NDArray[Any]], *stacks: Stack) -> NDArray[Any]:
+    """Return distances of pairs, NaN of those that have none: halves are tried where one fails."""
     try:
-        _histrs.jbld_paired(X, X, n_threads)
+        return of_pairs(*stacks)
     except ValueError:
-        if len(X) == 1:
-            return np.zeros(1, dtype=bool)
-        half = len(X) // 2
-        return np.concatenate([_definite(X[:half], n_threads), _definite(X[half:], n_threads)])
-    return np.ones(len(X), dtype=bool)
-
-
-def _all_or_nan(f: AllPairs, X: Stack, Y: Stack | None, n_threads: int) -> NDArray[Any]:
-    """Return distances of definite matrices, NaN where they are too far apart."""
-    try:
-        return f(X, Y, n_threads)
-    except ValueError:
-        Y = X if Y is None else Y
-        if len(X) > 1:
-            parts = np.array_split(X, 2)
-            return np.concatenate([_all_or_nan(f, part, Y, n_threads) for part in parts])
-        if len(Y) > 1:
-            parts = np.array_split(Y, 2)
-            return np.concatenate([_all_or_nan(f, X, part, n_threads) for part in parts], axis=1)
-        return np.full((1, 1), np.nan)
-
-
-def _paired_or_nan(f: Paired, X: Stack, Y: Stack, n_threads: int) -> NDArray[Any]:
-    try:
-        return f(X, Y, n_threads)
-    except ValueError:
-        if len(X) == 1:
+        half = len(stacks[0]) // 2
+        if half == 0:
             return np.full(1, np.nan)
-        half = len(X) // 2
-        first = _paired_or_nan(f, X[:half], Y[:half], n_threads)
-        return np.concatenate([first, _paired_or_nan(f, X[half:], Y[half:], n_threads)])
+        parts = [[Z[:half] for Z in stacks], [Z[half:] for Z in stacks]]
+        return np.concatenate([_or_nan(of_pairs, *part) for part in parts])

@@ -8,13 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from histrs import _histrs
 from histrs._docs import documented
 from histrs._numbers import numbers_checked
-from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._docs import MATRICES
+from histrs.spd._logarithms import tangent_rows
 from histrs.spd._stack import as_stack
 
 
@@ -33,16 +32,10 @@ def jbld_kernel(
 
     Parameters
     ----------
-    X : array-like of shape (n_X, p, p) or (n_X, p * p)
-        Symmetric positive definite matrices.
-    {Y}
+    {X_and_Y}
     gamma : float, default=0.5
         Kernel coefficient; above 0. Any multiple of 1/2 is allowed at every size.
-    {n_jobs}
-
-    Returns
-    -------
-    {K}
+    {n_jobs_and_K}
 
     Warns
     -----
@@ -69,8 +62,8 @@ def jbld_kernel(
     array([[1. , 0.8],
            [0.8, 1. ]])
     """
-    check_gamma(gamma)
     X = as_stack(X, "X")
+    gamma = _coefficient(gamma, X.shape[1])
     near = nearest_definite(gamma, X.shape[1])
     if gamma not in near:
         options = " or ".join(f"{value:g}" for value in near)
@@ -79,7 +72,7 @@ def jbld_kernel(
             f"definite only at multiples of 1/2 and from {(X.shape[1] - 1) / 2:g} on; take "
             f"{options}."
         )
-    return exponential_of(jbld_distances(X, Y, n_jobs=n_jobs), gamma)
+    return _exponential_of(jbld_distances(X, Y, n_jobs=n_jobs), gamma)
 
 
 @documented(MATRICES)
@@ -99,16 +92,9 @@ def log_euclidean_kernel(
 
     Parameters
     ----------
-    X : array-like of shape (n_X, p, p) or (n_X, p * p)
-        Symmetric positive definite matrices.
-    Y : array-like of shape (n_Y, p, p) or (n_Y, p * p), default=None
-        Other matrices; None means `X`.
+    {X_and_Y}
     {gamma}
-    {n_jobs}
-
-    Returns
-    -------
-    {K}
+    {n_jobs_and_K}
 
     See Also
     --------
@@ -130,13 +116,9 @@ def log_euclidean_kernel(
     array([[1.   , 0.368],
            [0.368, 1.   ]])
     """
-    n_threads = count_threads(n_jobs)
     X = as_stack(X, "X")
-    gamma = default_gamma(X.shape[1]) if gamma is None else gamma
-    check_gamma(gamma)
-    rows = _histrs.tangent_vectors(X, None, n_threads)
-    others = rows
-    dtype = rows.dtype
+    gamma = _coefficient(gamma, X.shape[1])
+    left = right = tangent_rows(X, None, n_jobs)
     if Y is not None:
         Y = as_stack(Y, "Y")
         if Y.shape[1] != X.shape[1]:
@@ -145,12 +127,11 @@ def log_euclidean_kernel(
                 "covariances of the same features in the same order."
             )
         try:
-            others = _histrs.tangent_vectors(Y, None, n_threads)
+            right = tangent_rows(Y, None, n_jobs)
         except ValueError as error:
             raise ValueError(str(error).replace("X[", "Y[")) from None
-        dtype = np.result_type(rows, others)
-    squares = cdist(rows.astype(np.float64), others.astype(np.float64), "sqeuclidean")
-    return exponential_of(squares, gamma).astype(dtype, copy=False)
+    squares = cdist(left.astype(np.float64), right.astype(np.float64), "sqeuclidean")
+    return _exponential_of(squares, gamma).astype(np.result_type(left, right), copy=False)
 
 
 @documented(MATRICES)
@@ -173,15 +154,9 @@ def airm_kernel(
 
     Parameters
     ----------
-    X : array-like of shape (n_X, p, p) or (n_X, p * p)
-        Symmetric positive definite matrices.
-    {Y}
+    {X_and_Y}
     {gamma}
-    {n_jobs}
-
-    Returns
-    -------
-    {K}
+    {n_jobs_and_K}
 
     See Also
     --------
@@ -202,20 +177,8 @@ def airm_kernel(
            [0.368, 1.   ]])
     """
     X = as_stack(X, "X")
-    gamma = default_gamma(X.shape[1]) if gamma is None else gamma
-    check_gamma(gamma)
-    return exponential_of(airm_distances(X, Y, n_jobs=n_jobs) ** 2, gamma)
-
-
-def check_gamma(gamma: float) -> None:
-    """Refuse what is no kernel coefficient."""
-    if not 0.0 < gamma < np.inf:
-        raise ValueError(f"gamma = {gamma} is out of range: it must be above 0.")
-
-
-def default_gamma(p: int) -> float:
-    """Return one over the number of coordinates."""
-    return 2.0 / (p * (p + 1))
+    gamma = _coefficient(gamma, X.shape[1])
+    return _exponential_of(airm_distances(X, Y, n_jobs=n_jobs) ** 2, gamma)
 
 
 def nearest_definite(gamma: float, p: int) -> tuple[float, ...]:
@@ -230,7 +193,15 @@ def nearest_definite(gamma: float, p: int) -> tuple[float, ...]:
     return (float(above),) if below == 0.0 else (float(below), float(above))
 
 
-def exponential_of(distances: NDArray[Any], gamma: float) -> NDArray[Any]:
+def _coefficient(gamma: float | None, p: int) -> float:
+    """Return the coefficient, checked; None is one over the number of coordinates."""
+    gamma = 2.0 / (p * (p + 1)) if gamma is None else gamma
+    if not 0.0 < gamma < np.inf:
+        raise ValueError(f"gamma = {gamma} is out of range: it must be above 0.")
+    return gamma
+
+
+def _exponential_of(distances: NDArray[Any], gamma: float) -> NDArray[Any]:
     """Return ``exp(-gamma * distances)`` in their precision, in place."""
     distances *= -float(gamma)
     np.exp(distances, out=distances)

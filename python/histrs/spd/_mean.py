@@ -2,49 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, TypeAlias, overload
+from collections.abc import Callable
+from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import lapack
-from sklearn.exceptions import ConvergenceWarning
 
-from histrs import _histrs
 from histrs._docs import documented
 from histrs._numbers import numbers_checked
-from histrs._validation import count_threads
-from histrs._warnings import warn
-from histrs.spd._distances import check_definite
 from histrs.spd._docs import MATRICES
-from histrs.spd._stack import Stack, as_stack, symmetric
-
-Float64: TypeAlias = NDArray[np.float64]
-MetricName: TypeAlias = Literal["airm", "riemann", "jbld", "logeuclid", "euclid"]
-
-# Whose exponential, and the sum of some of them, double precision holds.
-_LARGEST_LOGARITHM = 700.0
+from histrs.spd._geometry import GEOMETRIES, Mean, MetricName
+from histrs.spd._logarithms import Float64
+from histrs.spd._stack import as_stack
 
 
-@overload
-def jbld_mean(
-    X: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-8,
-    max_iter: int = 100,
-    return_n_iter: Literal[False] = False,
-    n_jobs: int | None = None,
-) -> NDArray[Any]: ...
-@overload
-def jbld_mean(
-    X: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-8,
-    max_iter: int = 100,
-    return_n_iter: Literal[True],
-    n_jobs: int | None = None,
-) -> tuple[NDArray[Any], int]: ...
+class Search(TypedDict, total=False):
+    """Parameters of a mean that is searched for, beside what is returned."""
+
+    sample_weight: ArrayLike | None
+    tol: float
+    max_iter: int
+    n_jobs: int | None
+
+
+class SearchedMean(Protocol):
+    """The type of a mean that may tell of its search."""
+
+    @overload
+    def __call__(
+        self, X: ArrayLike, *, return_n_iter: Literal[False] = ..., **search: Unpack[Search]
+    ) -> NDArray[Any]: ...
+    @overload
+    def __call__(
+        self, X: ArrayLike, *, return_n_iter: Literal[True], **search: Unpack[Search]
+    ) -> tuple[NDArray[Any], int]: ...
+
+
+def _searched(mean: Callable[..., Any]) -> SearchedMean:
+    return mean
+
+
+@_searched
 @documented(MATRICES)
 @numbers_checked
 def jbld_mean(
@@ -65,19 +63,11 @@ def jbld_mean(
 
     Parameters
     ----------
-    {X}
-    {sample_weight}
+    {X_and_weights}
     tol : float, default=1e-8
         Largest residual :math:`\| C^{1/2} \nabla C^{1/2} \|_F`, where :math:`\nabla` is twice the
         gradient of the weighted mean divergence: it does not change with scale or basis.
-    {max_iter}
-    {return_n_iter}
-    {n_jobs}
-
-    Returns
-    -------
-    {C}
-    {n_iter}
+    {search}
 
     See Also
     --------
@@ -99,30 +89,11 @@ def jbld_mean(
     array([[2., 0.],
            [0., 2.]])
     """
-    found = _mean(X, "jbld", sample_weight, tol, max_iter, n_jobs)
+    found = _mean("jbld", X, sample_weight, n_jobs, tol, max_iter)
     return (found.matrix, found.n_iter) if return_n_iter else found.matrix
 
 
-@overload
-def airm_mean(
-    X: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-8,
-    max_iter: int = 100,
-    return_n_iter: Literal[False] = False,
-    n_jobs: int | None = None,
-) -> NDArray[Any]: ...
-@overload
-def airm_mean(
-    X: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = None,
-    tol: float = 1e-8,
-    max_iter: int = 100,
-    return_n_iter: Literal[True],
-    n_jobs: int | None = None,
-) -> tuple[NDArray[Any], int]: ...
+@_searched
 @documented(MATRICES)
 @numbers_checked
 def airm_mean(
@@ -143,19 +114,11 @@ def airm_mean(
 
     Parameters
     ----------
-    {X}
-    {sample_weight}
+    {X_and_weights}
     tol : float, default=1e-8
         Largest residual :math:`\| \sum_i w_i \log(C^{-1/2} X_i C^{-1/2}) \|_F`, which does not
         change with scale or basis: about the distance to the mean.
-    {max_iter}
-    {return_n_iter}
-    {n_jobs}
-
-    Returns
-    -------
-    {C}
-    {n_iter}
+    {search}
 
     See Also
     --------
@@ -179,7 +142,7 @@ def airm_mean(
     array([[2., 0.],
            [0., 8.]])
     """
-    found = _mean(X, "airm", sample_weight, tol, max_iter, n_jobs)
+    found = _mean("airm", X, sample_weight, n_jobs, tol, max_iter)
     return (found.matrix, found.n_iter) if return_n_iter else found.matrix
 
 
@@ -195,13 +158,13 @@ def log_euclidean_mean(
 
     Parameters
     ----------
-    {X}
-    {sample_weight}
+    {X_and_weights}
     {n_jobs}
 
     Returns
     -------
-    {C}
+    C : ndarray of shape (p, p)
+        The mean, in the precision of `X`.
 
     References
     ----------
@@ -216,47 +179,35 @@ def log_euclidean_mean(
     array([[2., 0.],
            [0., 8.]])
     """
-    return _mean(X, "logeuclid", sample_weight, 1.0, 1, n_jobs).matrix
-
-
-class Found(NamedTuple):
-    """A mean, with the iterations that it took and what is left of the gradient."""
-
-    matrix: NDArray[Any]
-    n_iter: int
-    residual: float
+    return _mean("logeuclid", X, sample_weight, n_jobs).matrix
 
 
 def _mean(
-    X: ArrayLike,
     metric: MetricName,
+    X: ArrayLike,
     sample_weight: ArrayLike | None,
-    tol: float,
-    max_iter: int,
     n_jobs: int | None,
-) -> Found:
+    tol: float = 1.0,
+    max_iter: int = 1,
+) -> Mean:
     if not tol > 0.0:
         raise ValueError(f"tol = {tol} is out of range: it must be above 0.")
     if max_iter < 1:
         raise ValueError(f"max_iter = {max_iter} is out of range: it must be at least 1.")
     stack = as_stack(X)
-    weights = weights_of(sample_weight, len(stack))
-    found = mean_of(stack, weights, metric, tol=tol, max_iter=max_iter, n_jobs=n_jobs)
-    if found.residual > tol:
-        warn(
-            f"{metric}_mean stopped after {found.n_iter} iterations with a residual of "
-            f"{found.residual:.2e}, above the tolerance {tol:.2e}. Raise max_iter or tol.",
-            ConvergenceWarning,
-        )
+    weights = checked_weights(sample_weight, len(stack))
+    found = GEOMETRIES[metric].mean(stack, weights, n_jobs, tol=tol, max_iter=max_iter)
+    found.warn_above(tol, f"{metric}_mean", ". Raise max_iter or tol.")
     return found._replace(matrix=found.matrix.astype(stack.dtype))
 
 
-def weights_of(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
+def checked_weights(sample_weight: ArrayLike | None, n: int) -> Float64:
+    """Return the weights of matrices, one each where there are none; errors name the first bad."""
     if n == 0:
         raise ValueError("X has no matrices: a mean takes at least one.")
     if sample_weight is None:
-        return np.full(n, 1.0 / n)
-    weights = np.asarray(sample_weight, dtype=np.float64)
+        return np.ones(n)
+    weights = np.array(sample_weight, dtype=np.float64)
     if weights.shape != (n,):
         raise ValueError(
             f"sample_weight has shape {weights.shape}, expected ({n},): one per matrix."
@@ -269,74 +220,4 @@ def weights_of(sample_weight: ArrayLike | None, n: int) -> NDArray[np.float64]:
         )
     if not np.any(weights):
         raise ValueError("sample_weight is 0 everywhere: a mean with every weight zero is none.")
-    weights = weights / weights.max()
-    return np.asarray(weights / weights.sum())
-
-
-def mean_of(
-    stack: Stack,
-    weights: Float64,
-    metric: MetricName,
-    *,
-    tol: float = 1e-8,
-    max_iter: int = 100,
-    start: Float64 | None = None,
-    n_jobs: int | None = None,
-) -> Found:
-    """Return a mean in double precision; `weights` add up to 1.
-
-    Of "airm" and "jbld" the search begins at `start`, None being the arithmetic mean.
-    """
-    if metric in ("euclid", "logeuclid") or len(stack) == 1 or not np.all(weights > 0.0):
-        # The search itself looks at all that have weight.
-        check_definite(stack, n_jobs)
-    some = weights > 0.0
-    stack, weights = (stack, weights) if some.all() else (stack[some], weights[some])
-    if metric == "logeuclid":
-        rows = _histrs.tangent_vectors(stack, None, count_threads(n_jobs))
-        return Found(exponential(unpacked((weights @ rows)[None])[0]), 0, 0.0)
-    if metric == "euclid" or len(stack) == 1:
-        arithmetic = np.einsum("n,nij->ij", weights, stack.astype(np.float64))
-        return Found(symmetric(arithmetic), 0, 0.0)
-    dispersion = "jbld" if metric == "jbld" else "airm"
-    n_threads = count_threads(n_jobs)
-
-    matrix, n_iter, residual = _histrs.dispersion_mean(
-        stack, weights, dispersion, start, tol, max_iter, n_threads
-    )
-    return Found(matrix, n_iter, residual)
-
-
-def exponential(S: Float64) -> Float64:
-    """Return the exponential of symmetric matrices."""
-    values, vectors = np.linalg.eigh(S)
-    if np.max(values, initial=0.0) > _LARGEST_LOGARITHM:
-        raise ValueError(
-            f"The logarithm of a matrix has the eigenvalue {np.max(values):.1e}: its exponential "
-            "overflows. Scale the matrices down."
-        )
-    scaled = vectors * np.exp(values)[..., None, :]
-    return symmetric(scaled @ np.swapaxes(vectors, -1, -2))
-
-
-def unpacked(rows: NDArray[Any]) -> Float64:
-    """Return symmetric matrices of rows of upper triangles, the inverse of `tangent_rows`."""
-    p = (int(np.sqrt(8 * rows.shape[1] + 1)) - 1) // 2
-    i, j = np.triu_indices(p)
-    out = np.empty((len(rows), p, p))
-    out[:, i, j] = out[:, j, i] = np.where(i == j, 1.0, np.sqrt(0.5)) * rows
-    return out
-
-
-def roots(M: Float64) -> tuple[Float64, Float64]:
-    """Return the symmetric root of a positive definite matrix, and its inverse.
-
-    By a Cholesky factor and its singular values, which lose half the digits that eigenvalues of `M`
-    would.
-    """
-    factor = np.linalg.cholesky(M)
-    left, values, right = np.linalg.svd(factor)
-    # Of small triangles, `solve_triangular` mostly waits for threads.
-    inverse, _ = lapack.dtrtri(factor, lower=1)
-    whitener = np.ascontiguousarray(symmetric((left @ right) @ inverse))
-    return symmetric((left * values) @ left.T), whitener
+    return weights

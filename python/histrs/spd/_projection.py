@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs._numbers import numbers_checked
+from histrs._validation import check_finite
 from histrs.spd._stack import as_stack, symmetric
 
 
@@ -60,12 +61,7 @@ def project_to_spd(X: ArrayLike, *, floor: float = 1e-6) -> NDArray[Any]:
     if not 0.0 < floor <= 1.0:
         raise ValueError(f"floor = {floor} is out of range: a ratio of eigenvalues in (0, 1].")
     X = as_stack(X)
-    if not np.isfinite(X).all():
-        i, j, k = np.argwhere(~np.isfinite(X))[0]
-        raise ValueError(
-            f"X[{i}, {j}, {k}] = {X[i, j, k]}: Input X contains NaN or infinity; drop the matrix, "
-            "or compute it from samples without gaps."
-        )
+    check_finite(X, "X", "drop the matrix, or compute it from samples without gaps")
     # In double precision: single would lose a floor of 1e-6.
     wide = X.astype(np.float64)
     values, vectors = np.linalg.eigh(symmetric(wide))

@@ -7,19 +7,17 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import TransformerMixin, _fit_context
-from sklearn.utils import Tags
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._docs import documented
-from histrs._estimator import BaseEstimator
 from histrs._scale import check_computed, exponent_of, may_overflow
-from histrs._validation import check_array, unchanged_on_error, validate_data
+from histrs._validation import check_array, unchanged_on_error
+from histrs.spd._base import StackProjection, congruence
 from histrs.spd._docs import MATRICES
-from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
-
-Float64 = NDArray[np.float64]
+from histrs.spd._logarithms import Float64
+from histrs.spd._stack import STACK_CHECKS, Stack, symmetric
 
 # Sums of projections on null spaces have eigenvalues of at least 1 / n_samples where there is a
 # null direction, and of the square of a rounding error elsewhere.
@@ -27,7 +25,7 @@ _NOISE = 1e-12
 
 
 @documented(MATRICES)
-class CommonRange(TransformerMixin, BaseEstimator):
+class CommonRange(StackProjection):
     r"""Projection of covariance matrices on their common range.
 
     Signals that are re-referenced to their average, or of which some channels are interpolated,
@@ -81,36 +79,16 @@ class CommonRange(TransformerMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
             Symmetric positive semidefinite matrices.
-        y : array-like of shape (n_samples,), default=None
-            Ignored.
+        {no_y}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
-            checks = {**STACK_CHECKS, "ensure_all_finite": True}
-            stack = stacked(validate_data(self, flattened(X), **checks))
+            stack = self._stack(X, reset=True, finite=True)
             tol = 4 * stack.shape[1] * float(np.finfo(stack.dtype).eps)
-            self.components_ = common_range(stack, tol if self.tol is None else float(self.tol))
+            self.components_ = _common_range(stack, tol if self.tol is None else float(self.tol))
             self.rank_ = self.components_.shape[1]
         return self
-
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Project matrices.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
-            Symmetric matrices.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, rank, rank), or flattened as `X` was
-            :math:`B^T X B`, in the precision of `X`.
-        """
-        return self._congruence(X, self._basis())
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return projected matrices to the space of the signals, where they are singular.
@@ -130,42 +108,20 @@ class CommonRange(TransformerMixin, BaseEstimator):
         ValueError
             If `X` is not of this shape, not finite, or a matrix overflows (the message names it).
         """
-        B = self._basis()
+        check_is_fitted(self)
         stack = check_array(X, **{**STACK_CHECKS, "ensure_all_finite": True})
         if stack.ndim != 3 or stack.shape[1:] != (self.rank_, self.rank_):
             raise ValueError(
                 f"X has shape {stack.shape}: give matrices of shape (n, {self.rank_}, {self.rank_})"
                 ", as transform returns them."
             )
-        with may_overflow():
-            original = symmetric(B @ stack.astype(np.float64) @ B.T).astype(stack.dtype)
-        check_computed(original, "Entries")
-        return original
+        return congruence(self.components_.T, stack)
 
-    def _basis(self) -> Float64:
-        check_is_fitted(self)
-        basis: Float64 = self.components_
-        return basis
-
-    def _congruence(self, X: ArrayLike, B: Float64) -> NDArray[Any]:
-        flat = flattened(X, self)
-        checks = {**STACK_CHECKS, "ensure_all_finite": True}
-        stack = stacked(validate_data(self, flat, reset=False, **checks))
-        if B.shape[1] < len(B):
-            # In double precision: single would bring back what was removed.
-            with may_overflow():
-                stack = symmetric(B.T @ stack.astype(np.float64) @ B).astype(stack.dtype)
-            check_computed(stack, "Entries")
-        return stack.reshape(len(stack), -1) if flat is X else stack
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
+    def _projected(self, stack: Stack) -> Stack:
+        return stack if self.rank_ == len(self.components_) else super()._projected(stack)
 
 
-def common_range(stack: Stack, tol: float) -> Float64:
+def _common_range(stack: Stack, tol: float) -> Float64:
     """Return an orthonormal basis of the intersection of the ranges of matrices."""
     wide = symmetric(stack.astype(np.float64))
     p = wide.shape[1]
@@ -177,18 +133,14 @@ def common_range(stack: Stack, tol: float) -> Float64:
             "give covariance matrices."
         )
     # Null directions do not depend on the units of the channels: v is one of X as D v is of
-    # D^-1 X D^-1.
-    # In a unit in which sums stay within the range.
+    # D^-1 X D^-1. Their mean is of variances in a unit in which sums stay within the range.
     exponent = exponent_of(variances)
     mean = np.ldexp(np.ldexp(variances, -exponent).mean(axis=0), exponent)
     units = np.sqrt(np.where(mean > 0.0, mean, 1.0))
     with may_overflow():
         relative = wide / units / units[:, None]
-    check_computed(
-        relative,
-        "Covariances",
-        "they are beyond the variances of its channels; give covariance matrices",
-    )
+    cure = "they are beyond the variances of its channels; give covariance matrices"
+    check_computed(relative, "Covariances", cure)
     values, vectors = np.linalg.eigh(relative)
     null = values <= tol * values[:, -1:]
     if not null.any():

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._docs import documented
 from histrs._estimator import BaseEstimator
 from histrs._sparse import refuse_sparse
-from histrs._validation import check_array, count_threads, unchanged_on_error
+from histrs._validation import NameOptions, check_array, count_threads, unchanged_on_error
 from histrs._warnings import warn
+from histrs.spd._descriptors import Shrinkage
+from histrs.spd._docs import MATRICES
+from histrs.spd._stack import STACK_CHECKS, check_one_shape
 
-Estimator: TypeAlias = Literal["scm", "oas", "lwf"] | float
 
-
+@documented(MATRICES)
 class Covariances(TransformerMixin, BaseEstimator):
     r"""Covariance matrices of signals, one for each trial.
 
@@ -33,12 +35,11 @@ class Covariances(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    estimator : {"oas", "lwf", "scm"} or float, default="oas"
+    shrinkage : {"oas", "lwf", "scm"} or float, default="oas"
         How the weight :math:`s` is chosen: for each trial by the oracle approximating shrinkage
         of [1]_ or the rule of [2]_, as scikit-learn's `oas` and `ledoit_wolf` do; "scm", the sample
         covariance matrix, is 0; a number in [0, 1] is taken as it is.
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one per core. Results do not depend on it.
+    {n_jobs}
 
     Attributes
     ----------
@@ -81,41 +82,31 @@ class Covariances(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "estimator": [StrOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
+        "shrinkage": [NameOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
         "n_jobs": [Integral, None],
     }
 
-    def __init__(self, estimator: Estimator = "oas", *, n_jobs: int | None = None) -> None:
-        self.estimator = estimator
+    def __init__(self, shrinkage: Shrinkage = "oas", *, n_jobs: int | None = None) -> None:
+        self.shrinkage = shrinkage
         self.n_jobs = n_jobs
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
         """Note the number of channels.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_trials, n_channels, n_times)
-            Signals.
-        y : array-like of shape (n_trials,), default=None
-            Ignored.
+        {trials}
+        {no_y}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
-            self.n_channels_ = check_trials(X).shape[1]
+            self.n_channels_ = _checked_trials(X).shape[1]
         return self
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Compute the covariances.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_trials, n_channels, n_times)
-            Signals.
+        {trials}
 
         Returns
         -------
@@ -130,21 +121,20 @@ class Covariances(TransformerMixin, BaseEstimator):
             message names the trial and the channel.
         """
         check_is_fitted(self)
-        trials = check_trials(X)
-        n_channels = trials.shape[1]
+        trials = _checked_trials(X)
+        _, n_channels, n_times = trials.shape
         if n_channels != self.n_channels_:
             raise ValueError(
                 f"X has {n_channels} channels, but Covariances was fitted with {self.n_channels_}: "
                 "give the same channels in the same order."
             )
-        n_times = trials.shape[2]
         if n_times < n_channels:
             warn(
                 f"X has {n_times} times of {n_channels} channels: fewer times than channels leave "
                 "the covariance singular unless it is shrunk. Give (n_trials, n_channels, n_times) "
                 "if the two axes are swapped; else longer trials, or fewer channels."
             )
-        C, flat = _histrs.signal_covariances(trials, self.estimator, count_threads(self.n_jobs))
+        C, flat = _histrs.signal_covariances(trials, self.shrinkage, count_threads(self.n_jobs))
         if flat:
             trial, channel = flat[0]
             others = f", and {len(flat) - 1} more signals are" if len(flat) > 1 else ""
@@ -155,45 +145,30 @@ class Covariances(TransformerMixin, BaseEstimator):
         return C
 
     def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.two_d_array = False
-        tags.input_tags.three_d_array = True
+        tags.input_tags.two_d_array, tags.input_tags.three_d_array = False, True
         return tags
 
 
-def check_trials(X: ArrayLike) -> NDArray[Any]:
+def _checked_trials(X: ArrayLike) -> NDArray[Any]:
     """Return signals of shape (n_trials, n_channels, n_times)."""
     refuse_sparse(X, "X")
     if isinstance(X, (list, tuple)):
-        shapes = [np.shape(x) for x in X]
-        for i, shape in enumerate(shapes):
-            if shape != shapes[0]:
-                raise ValueError(
-                    f"X[{i}] has shape {shape}, and X[0] {shapes[0]}: cut trials to one length, or "
-                    "use covariance_descriptors, which takes (n_times, n_channels) of any length."
-                )
+        cure = "cut trials to one length, or use covariance_descriptors, which takes any length"
+        check_one_shape(X, "X", cure)
     elif hasattr(X, "get_data"):
         raise TypeError(
             f"X is a {type(X).__name__}, not an array: give its signals, X.get_data(), of shape "
             "(n_trials, n_channels, n_times)."
         )
-    trials: NDArray[Any] = check_array(
-        X,
-        dtype=[np.float64, np.float32],
-        allow_nd=True,
-        ensure_2d=False,
-        ensure_all_finite=False,
-        input_name="X",
-    )
+    trials: NDArray[Any] = check_array(X, ensure_2d=False, **STACK_CHECKS)
     if trials.ndim != 3:
         one = "; a single trial x is x[None]" if trials.ndim == 2 else ""
         raise ValueError(
             f"X has shape {trials.shape}: give signals of shape (n_trials, n_channels, n_times)"
             f"{one}."
         )
-    _, n_channels, n_times = trials.shape
-    if n_channels == 0 or n_times < 2:
+    if trials.shape[1] == 0 or trials.shape[2] < 2:
         raise ValueError(
             f"X has shape {trials.shape}: a trial has at least one channel and two times."
         )

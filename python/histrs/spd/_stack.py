@@ -30,7 +30,7 @@ def as_stack(X: ArrayLike | Checked, name: str = "X") -> Stack:
         return stacked(np.asarray(X.rows), name)
     empty = {"ensure_min_samples": 0, "ensure_min_features": 0}
     if _is_list_of_matrices(X):
-        _check_one_size(X, name)
+        check_one_shape(X, name)
     return stacked(check_array(X, input_name=name, **STACK_CHECKS, **empty), name)
 
 
@@ -40,20 +40,18 @@ def flattened(X: Any, estimator: Any = None) -> Any:
     Anything else is returned as it is, for scikit-learn to judge, but for one matrix of the size
     that a fitted `estimator` knows.
     """
-    shape = np.shape(X) if isinstance(X, np.ndarray) else ()
-    if len(shape) == 2 and shape[0] == shape[1] != 1:
-        known = getattr(estimator, "n_features_in_", None)
-        if known == shape[0] * shape[1]:
-            raise ValueError(
-                f"X has shape {shape}, that of a single matrix: a set of one matrix A is A[None]."
-            )
+    shape: tuple[int, ...] = X.shape if isinstance(X, np.ndarray) else ()
+    is_square = len(shape) == 2 and shape[0] == shape[1] != 1
+    if is_square and getattr(estimator, "n_features_in_", None) == X.size:
+        raise ValueError(
+            f"X has shape {shape}, that of a single matrix: a set of one matrix A is A[None]."
+        )
+    if not is_stack(X):
+        return X
     if _is_list_of_matrices(X):
-        _check_one_size(X, "X")
-        X = np.asarray(X)
-    if is_stack(X):
-        X = stacked(np.asarray(X))
-        return X.reshape(len(X), -1)
-    return X
+        check_one_shape(X, "X")
+    X = stacked(np.asarray(X))
+    return X.reshape(len(X), -1)
 
 
 def is_stack(X: Any) -> bool:
@@ -66,14 +64,16 @@ def _is_list_of_matrices(X: Any) -> TypeGuard[Sequence[Any]]:
     return isinstance(X, (list, tuple)) and len(X) > 0 and np.ndim(X[0]) == 2
 
 
-def _check_one_size(X: Sequence[Any], name: str) -> None:
-    """Fail at the first matrix that is not of the size of the first."""
-    shapes = [np.shape(x) for x in X]
-    for i, shape in enumerate(shapes):
-        if shape != shapes[0]:
+def check_one_shape(
+    X: Sequence[Any],
+    name: str,
+    cure: str = "matrices of different sizes have no distance; describe all by the same features",
+) -> None:
+    """Fail at the first array that is not of the shape of the first."""
+    for i, x in enumerate(X):
+        if np.shape(x) != np.shape(X[0]):
             raise ValueError(
-                f"{name}[{i}] has shape {shape}, and {name}[0] {shapes[0]}: matrices of different "
-                "sizes have no distance; describe all by the same features."
+                f"{name}[{i}] has shape {np.shape(x)}, and {name}[0] {np.shape(X[0])}: {cure}."
             )
 
 
@@ -96,12 +96,6 @@ def stacked(X: NDArray[Any], name: str = "X") -> Stack:
     if X.shape[1] == 0:
         raise ValueError(f"{name} has shape {X.shape}: a matrix has at least one row.")
     return X
-
-
-def same_dtype(X: Stack, Y: Stack) -> tuple[Stack, Stack]:
-    """Return both in the wider of their dtypes."""
-    dtype = np.result_type(X.dtype, Y.dtype)
-    return X.astype(dtype, copy=False), Y.astype(dtype, copy=False)
 
 
 def symmetric(X: Stack) -> Stack:

@@ -8,28 +8,28 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.optimize import OptimizeResult, minimize
-from sklearn.base import TransformerMixin, _fit_context
+from scipy.optimize import minimize
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted
 
+from histrs import _histrs
 from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._labels import check_labels, encode
+from histrs._labels import encode
 from histrs._progress import TrainingProgress
-from histrs._validation import check_random_state, unchanged_on_error, validate_data
+from histrs._validation import check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
-from histrs.spd._distances import jbld_distances
+from histrs.spd._base import StackProjection
 from histrs.spd._docs import MATRICES
-from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
+from histrs.spd._logarithms import Float64
+from histrs.spd._stack import Stack, symmetric
 
-Float64 = NDArray[np.float64]
+_COUNT = Interval(Integral, 1, None, closed="left")
 
 
 @documented(MATRICES)
-class SPDProjection(TransformerMixin, BaseEstimator):
+class SPDProjection(StackProjection):
     r"""Supervised projection of covariance matrices on smaller ones.
 
     Learns :math:`U` of shape (p, n_components) with orthonormal columns such that the matrices
@@ -103,10 +103,10 @@ class SPDProjection(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "n_neighbors_within": [Interval(Integral, 1, None, closed="left")],
-        "n_neighbors_between": [Interval(Integral, 1, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [_COUNT],
+        "n_neighbors_within": [_COUNT],
+        "n_neighbors_between": [_COUNT],
+        "max_iter": [_COUNT],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"pca", "random"})],
         "random_state": ["random_state"],
@@ -141,22 +141,15 @@ class SPDProjection(TransformerMixin, BaseEstimator):
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Learn the projection.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
-            Symmetric positive definite matrices.
+        {of_matrices}
         y : array-like of shape (n_samples,)
             Their classes, at least two.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
-            data, y = validate_data(self, flattened(X), y, **STACK_CHECKS)
-            check_labels(y)
-            self._fit(stacked(data).astype(np.float64), y)
+            stack, labels = self._stack_and_labels(X, y, reset=True)
+            self._fit(stack.astype(np.float64), labels)
         return self
 
     def _fit(self, stack: Stack, y: NDArray[Any]) -> None:
@@ -166,12 +159,22 @@ class SPDProjection(TransformerMixin, BaseEstimator):
         classes, labels = encode(y)
         if len(classes) < 2:
             raise ValueError("y has 1 class: a supervised projection takes at least two classes.")
-        D = jbld_distances(stack, n_jobs=self.n_jobs)
-        pairs = affinity_pairs(D, labels, self.n_neighbors_within, self.n_neighbors_between)
+        D = _histrs.jbld_distances(stack, None, count_threads(self.n_jobs))
+        pairs = _affinity_pairs(D, labels, self.n_neighbors_within, self.n_neighbors_between)
         # The objective does not change with scale; products stay in range.
         stack = stack / (np.trace(stack, axis1=1, axis2=2).mean() / p)
+        progress = TrainingProgress("SPDProjection", self.verbose)
 
-        result = self._minimised(stack, pairs)
+        def loss(u: Float64) -> tuple[float, Float64]:
+            value, gradient = _objective(u.reshape(p, -1), stack, pairs)
+            progress(value)
+            return value, gradient.ravel()
+
+        options: Any = {"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14}
+        with progress:
+            result = minimize(
+                loss, self._start(stack).ravel(), jac=True, method="L-BFGS-B", options=options
+            )
         if result.status == 1:
             warn(
                 f"SPDProjection stopped after {result.nit} iterations with a gradient of "
@@ -180,62 +183,22 @@ class SPDProjection(TransformerMixin, BaseEstimator):
                 ConvergenceWarning,
             )
         self.components_ = np.linalg.qr(result.x.reshape(p, -1))[0]
-        self.objective_ = float(result.fun)
-        self.n_iter_ = int(result.nit)
-
-    def _minimised(self, stack: Stack, pairs: Pairs) -> OptimizeResult:
-        """Return what L-BFGS says of the objective, its argument flattened."""
-        progress = TrainingProgress("SPDProjection", self.verbose)
-
-        def loss(w: Float64) -> tuple[float, Float64]:
-            value, gradient = objective(w.reshape(stack.shape[1], -1), stack, pairs)
-            progress(value)
-            return value, gradient.ravel()
-
-        with progress:
-            return minimize(
-                loss,
-                self._start(stack).ravel(),
-                jac=True,
-                method="L-BFGS-B",
-                options={"maxiter": self.max_iter, "gtol": self.tol, "ftol": 1e-14},
-            )
+        self.objective_, self.n_iter_ = float(result.fun), int(result.nit)
 
     def _start(self, stack: Stack) -> Float64:
-        p = stack.shape[1]
+        shape = stack.shape[1], int(self.n_components)
         if self.init == "random":
-            draw = check_random_state(self.random_state).standard_normal(
-                (p, int(self.n_components))
-            )
+            draw = check_random_state(self.random_state).standard_normal(shape)
             return np.asarray(np.linalg.qr(draw)[0])
-        return np.asarray(np.linalg.eigh(stack.mean(axis=0))[1][:, ::-1][:, : self.n_components])
+        return np.asarray(np.linalg.eigh(stack.mean(axis=0))[1][:, ::-1][:, : shape[1]])
 
-    def transform(self, X: ArrayLike) -> NDArray[Any]:
-        """Project matrices.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
-            Symmetric matrices.
-
-        Returns
-        -------
-        X_new : ndarray of shape (n_samples, n_components, n_components), or flattened as `X` was
-            :math:`U^T X U`, in the precision of `X`.
-        """
-        check_is_fitted(self)
-        flat = flattened(X, self)
-        checks = {**STACK_CHECKS, "ensure_all_finite": True}
-        stack = stacked(validate_data(self, flat, reset=False, **checks))
+    def _projected(self, stack: Stack) -> Stack:
         U = self.components_.astype(stack.dtype)
-        projected = symmetric(U.T @ stack @ U)
-        return projected.reshape(len(stack), -1) if flat is X else projected
+        return symmetric(U.T @ stack @ U)
 
     def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
-        tags.input_tags.three_d_array = True
         return tags
 
 
@@ -247,7 +210,7 @@ class Pairs(NamedTuple):
     weight: Float64
 
 
-def affinity_pairs(D: NDArray[Any], labels: NDArray[Any], n_within: int, n_between: int) -> Pairs:
+def _affinity_pairs(D: NDArray[Any], labels: NDArray[Any], n_within: int, n_between: int) -> Pairs:
     """Return pairs of neighbours: weight 1 within a class, -1 between classes (section 4.1)."""
     same = labels[:, None] == labels[None]
     affinity = np.zeros(D.shape)
@@ -260,7 +223,7 @@ def affinity_pairs(D: NDArray[Any], labels: NDArray[Any], n_within: int, n_betwe
     return Pairs(first, second, affinity[first, second])
 
 
-def objective(U: Float64, X: Stack, pairs: Pairs) -> tuple[float, Float64]:
+def _objective(U: Float64, X: Stack, pairs: Pairs) -> tuple[float, Float64]:
     r"""Return the mean weighted divergence after projection by `U`, and its gradient.
 
     With :math:`Y_i = X_i U`, :math:`M_i = U^T Y_i` and :math:`M_{ij} = (M_i + M_j) / 2`, each pair
@@ -278,10 +241,8 @@ def objective(U: Float64, X: Stack, pairs: Pairs) -> tuple[float, Float64]:
     total = np.bincount(first, weight, n) + np.bincount(second, weight, n)
     inner = -total[:, None, None] * np.linalg.inv(M)
     inverse = weight[:, None, None] * np.linalg.inv(mean)
-    of_pairs = np.tile(np.arange(len(weight)), 2)
-    members = sparse.csr_array(
-        (np.ones(len(of_pairs)), (np.concatenate([first, second]), of_pairs)), (n, len(weight))
-    )
+    places = np.concatenate([first, second]), np.tile(np.arange(len(weight)), 2)
+    members = sparse.csr_array((np.ones(2 * len(weight)), places), (n, len(weight)))
     inner += (members @ inverse.reshape(-1, r * r)).reshape(n, r, r)
     gradient = scale * np.tensordot(
         Y.transpose(1, 0, 2).reshape(len(U), n * r), inner.reshape(n * r, r), axes=1

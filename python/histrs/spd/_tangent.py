@@ -2,35 +2,27 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, _fit_context
-from sklearn.utils import Tags
-from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._progress import StepProgress
 from histrs._row_weights import weighs_nothing
-from histrs._validation import NameOptions, check_array, unchanged_on_error, validate_data
-from histrs.metrics._registry import MEANS
+from histrs._validation import check_array, unchanged_on_error
+from histrs.spd._distances import check_definite
 from histrs.spd._docs import MATRICES
-from histrs.spd._mean import Float64, MetricName, exponential, roots, unpacked, weights_of
-from histrs.spd._reference import (
-    Running,
-    given_reference,
-    reference_mean,
-    tangent_rows,
-)
-from histrs.spd._stack import STACK_CHECKS, flattened, stacked, symmetric
+from histrs.spd._geometry import MetricName
+from histrs.spd._logarithms import Float64, from_tangent, roots, tangent_rows, unpacked
+from histrs.spd._mean import checked_weights
+from histrs.spd._running import MEAN_CONSTRAINT, UPDATE_CONSTRAINTS, Running, RunningMeans
+from histrs.spd._stack import as_stack, symmetric
 
 
 @documented(MATRICES)
-class TangentSpace(TransformerMixin, BaseEstimator):
+class TangentSpace(TransformerMixin, RunningMeans):
     r"""Covariance matrices as vectors, in which linear models are at home.
 
     .. math:: v(X) = \mathrm{vech}\, \log(M^{-1/2} X M^{-1/2})
@@ -46,10 +38,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
         :math:`M`: a mean of the training matrices, or a matrix. "airm", in pyRiemann "riemann", is
         :func:`airm_mean`, "jbld" :func:`jbld_mean`, "logeuclid" :func:`log_euclidean_mean` and
         "euclid" the arithmetic mean. Whatever it is, the coordinates are those above.
-    {forgetting}
-    n_jobs : int or None, default=None
-        Number of threads; None and -1 mean one per core. Results do not depend on it.
-    {verbose}
+    {updates}
 
     Attributes
     ----------
@@ -70,8 +59,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
 
     References
     ----------
-    .. [1] A. Barachant, S. Bonnet, M. Congedo and C. Jutten, "Multiclass brain-computer interface
-       classification by Riemannian geometry", IEEE Transactions on Biomedical Engineering 59, 2012.
+    {barachant}
 
     Examples
     --------
@@ -94,10 +82,8 @@ class TangentSpace(TransformerMixin, BaseEstimator):
     weight_seen_: float
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "reference": [NameOptions(MEANS), "array-like"],
-        "forgetting": [Interval(Real, 0, 1, closed="left")],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
+        "reference": [MEAN_CONSTRAINT, "array-like"],
+        **UPDATE_CONSTRAINTS,
     }
 
     def __init__(
@@ -119,19 +105,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
     ) -> Self:
         """Compute the reference.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
-            Symmetric positive definite matrices.
-        y : array-like of shape (n_samples,), default=None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; None means equal ones.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {fit_to_weighted}
         """
         with unchanged_on_error(self):
             self._learn(X, sample_weight, reset=True)
@@ -143,19 +117,7 @@ class TangentSpace(TransformerMixin, BaseEstimator):
     ) -> Self:
         """Move the reference towards the mean of more matrices, by their share of all weights.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
-            Further matrices.
-        y : array-like of shape (n_samples,), default=None
-            Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Non-negative weights; None means equal ones.
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {fit_to_weighted}
         """
         if weighs_nothing(sample_weight, X):
             return self
@@ -164,39 +126,29 @@ class TangentSpace(TransformerMixin, BaseEstimator):
         return self
 
     def _learn(self, X: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool) -> None:
-        flat = flattened(X, None if reset else self)
-        stack = stacked(validate_data(self, flat, reset=reset, **STACK_CHECKS))
-        weights = weights_of(sample_weight, len(stack))
-        total = float(len(stack) if sample_weight is None else np.sum(np.asarray(sample_weight)))
-        if not isinstance(self.reference, str):
-            mean = given_reference(self.reference, stack.shape[1])
-            total += 0.0 if reset else self.weight_seen_
+        stack = self._stack(X, reset=reset)
+        weights = checked_weights(sample_weight, len(stack))
+        known = {} if reset else {0: Running(self.reference_, self.weight_seen_)}
+        if isinstance(self.reference, str):
+            groups, metric = np.zeros(len(stack), dtype=np.intp), cast(MetricName, self.reference)
+            mean, weight = self._updated(known, metric, stack, groups, weights)[0]
         else:
-            metric: Any = self.reference
-            with StepProgress("TangentSpace", self.verbose, 1) as progress:
-                mean = reference_mean("TangentSpace", stack, weights, metric, self.n_jobs, progress)
-            if not reset:
-                running = Running(self.reference_, self.weight_seen_)
-                mean, total = running.updated(mean, total, self.forgetting, metric)
-        self.reference_, self.weight_seen_ = mean, total
+            mean = _checked_reference(self.reference, stack.shape[1])
+            weight = float(weights.sum()) + sum(part.weight for part in known.values())
+        self.reference_, self.weight_seen_ = mean, weight
         self.root_, self.whitener_ = roots(mean)
 
     def transform(self, X: ArrayLike) -> NDArray[Any]:
         """Return coordinates.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, p, p) or (n_samples, p * p)
-            Symmetric positive definite matrices.
+        {of_matrices}
 
         Returns
         -------
         V : ndarray of shape (n_samples, p * (p + 1) / 2)
             The upper triangle of each logarithm, row by row, in the precision of `X`.
         """
-        check_is_fitted(self)
-        stack = stacked(validate_data(self, flattened(X, self), reset=False, **STACK_CHECKS))
-        return tangent_rows(stack, self.whitener_, self.n_jobs)
+        return tangent_rows(self._stack(X), self.whitener_, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
         r"""Return matrices of coordinates.
@@ -220,9 +172,8 @@ class TangentSpace(TransformerMixin, BaseEstimator):
                 "transform returns them."
             )
         dtype = rows.dtype
-        half = self.root_ @ exponential(0.5 * unpacked(rows.astype(np.float64)))
         with np.errstate(over="ignore"):
-            matrices = symmetric(half @ half.transpose(0, 2, 1)).astype(dtype)
+            matrices = from_tangent(self.root_, unpacked(rows.astype(np.float64))).astype(dtype)
         if not np.all(np.isfinite(matrices)):
             raise ValueError(
                 f"The matrices of these coordinates are beyond {dtype}: scale them down, or give "
@@ -256,8 +207,17 @@ class TangentSpace(TransformerMixin, BaseEstimator):
             dtype=object,
         )
 
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
+
+def _checked_reference(reference: ArrayLike, p: int) -> Float64:
+    """Return a matrix that the user gave."""
+    stack = as_stack(np.asarray(reference, dtype=np.float64)[None], "reference")
+    if stack.shape[1] != p:
+        raise ValueError(
+            f"reference has {stack.shape[1]} rows, and the matrices of X have {p}: give a matrix "
+            "of their size."
+        )
+    try:
+        check_definite(stack)
+    except ValueError as error:
+        raise ValueError(str(error).replace("X[0]", "reference")) from None
+    return symmetric(stack[0])

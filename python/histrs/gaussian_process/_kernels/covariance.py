@@ -14,8 +14,8 @@ from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 from histrs.spd._distances import check_definite
 from histrs.spd._kernels import nearest_definite
-from histrs.spd._mean import roots
-from histrs.spd._reference import reference_mean, tangent_rows
+from histrs.spd._logarithms import roots, tangent_rows
+from histrs.spd._running import reference_mean
 from histrs.spd._stack import Stack, as_stack
 
 
