@@ -36,7 +36,7 @@ from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._tabular import base, members
 from histrs.gaussian_process._tabular import numbers as columns
-from histrs.gaussian_process._tabular.blend import simplex_weights
+from histrs.gaussian_process._tabular.blend import ClassPool, simplex_weights
 from histrs.gaussian_process._tabular.gaps import filled
 from histrs.gaussian_process._tabular.numbers import (
     NumberColumns,
@@ -249,7 +249,7 @@ def test_members_leave_rows_out(name):
 def test_kernels_for_few_rows_are_as_probable_as_their_evidence():
     X, y = rows_of(0, 9), np.random.default_rng(0).normal(size=9)
     start = EvenMixture.start(X, 2)
-    found = likely_kernels(start, X, y, None)
+    found = likely_kernels(start, X, y[:, None], None)
     assert sum(likely.probability for likely in found) == pytest.approx(1.0)
 
     def evidence(kernel):
@@ -561,7 +561,44 @@ def test_classes_of_tables(load):
     assert log_loss(labels, P) < 0.2
     assert np.mean(model.predict(rows) == labels) > 0.9
     assert np.array_equal(model.classes_[P.argmax(axis=1)], model.predict(rows))
-    assert model.summary().count("error") == 3
+    assert model.summary().count("error") == len(model.weights_)
+    assert sum(model.weights_.values()) == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("n_rare", [1, 2])
+def test_rare_classes_are_not_learned_the_wrong_way_round(n_rare):
+    X = np.random.default_rng(0).normal(size=(40, 3))
+    y = np.arange(40) < n_rare
+    X[y] += 4.0
+    P = TabularGPClassifier(random_state=0).fit(X, y).predict_proba(X)[:, 1]
+    assert P[y].min() >= P[~y].max()
+    noise = np.random.default_rng(1).normal(size=(40, 3))
+    P = TabularGPClassifier(random_state=0).fit(noise, y).predict_proba(noise)[:, 1]
+    assert np.all(P < 0.3)
+
+
+def test_scores_that_say_nothing_leave_frequencies():
+    codes = np.arange(30) % 3
+    others = (np.bincount(codes) - (codes[:, None] == np.arange(3))) / 29.0
+    P = ClassPool(others, codes, None).probabilities(np.full((1, 3), 1.0 / 3.0))
+    assert_allclose(P, np.full((1, 3), 1.0 / 3.0), atol=1e-6)
+
+
+def test_coefficients_of_a_pool_have_the_least_loss():
+    rng = np.random.default_rng(0)
+    codes = rng.integers(2, size=200)
+    scores = np.clip(0.5 + 0.3 * (2 * codes - 1) + 0.4 * rng.normal(size=200), 0, 1)[:, None]
+    weights = rng.uniform(0.5, 2.0, size=200)
+    pool = ClassPool(scores, codes, weights)
+    best = pool._parameters.copy()
+    # Without ridges to speak of, beside 200 rows.
+    for step in 0.3 * np.eye(4):
+        for moved in (best + step, best - step):
+            pool._parameters = np.maximum(moved, [0.0, 0.0, -9.0, -9.0])
+            worse = pool.loss(scores, codes, weights)
+            pool._parameters = best
+            assert worse > pool.loss(scores, codes, weights) - 2e-3
+    assert pool.probabilities(scores)[:, 1] == pytest.approx(1 - pool.probabilities(scores)[:, 0])
 
 
 def test_partial_dependence_of_a_curve():

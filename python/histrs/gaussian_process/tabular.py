@@ -37,7 +37,7 @@ from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._tabular.base import BaseTabularGP, Members, averages
 from histrs.gaussian_process._tabular.classification import ClassFit
-from histrs.gaussian_process._tabular.members import Member
+from histrs.gaussian_process._tabular.members import Member, weights_by_name
 from histrs.gaussian_process._tabular.regression import RegressionFit
 from histrs.gaussian_process._tabular.rows import Reader, TableRows
 from histrs.gaussian_process._tabular.transforms import TransformName, named
@@ -199,7 +199,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         with StepProgress(type(self).__name__, self.verbose) as progress:
             self._fits = [self._fit_target(column, distinct, progress) for column in Y.T]
         self._reader = reader
-        names = [f.named_weights for f in self._fits]
+        names = [weights_by_name(fit.members, fit.weights) for fit in self._fits]
         transforms = [fit.transform.name for fit in self._fits]
         self.weights_ = names[0] if self._single_target else names
         self.target_transform_ = transforms[0] if self._single_target else transforms
@@ -360,7 +360,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         for k, fit in enumerate(self._fits):
             of = "" if self._single_target else f"target {k}, "
             lines.append(f"{of}{fit.transform.name}: error of left-out rows {fit.error:.4g}")
-            for name, weight in fit.named_weights.items():
+            for name, weight in weights_by_name(fit.members, fit.weights).items():
                 lines.append(f"  {name:8} weight {weight:.2f}, error {fit.errors[name]:.4g}")
         return "\n".join(lines)
 
@@ -393,9 +393,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
-    The members are those of `TabularGPRegressor`, learned from indicators of the classes. What they
-    say of training rows that are left out are columns of a multinomial logistic regression with a
-    ridge, which gives probabilities.
+    The members are those of `TabularGPRegressor`, learned from indicators of the classes, and so
+    are their weights. A conditional logit turns what the blend says of a row into probabilities; it
+    is learned from training rows that are left out.
 
     Parameters
     ----------
@@ -409,6 +409,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     Attributes
     ----------
     {classes_}
+    weights_ : dict
+        The weight of each member.
     feature_importances_ : ndarray of shape (n_features,)
         Which part of the variance of the members' functions is of each feature.
     {n_features_in_}
@@ -504,6 +506,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
             of_rows = self._rows, distinct.weights, distinct.stays, progress
             given = self._targets(*of_rows), of_classes, len(self.classes_), self._names()
             self._of_classes = ClassFit.of(*given)
+        self.weights_ = weights_by_name(self._of_classes.members, self._of_classes.weights)
         self._reader = reader
 
     # ---- answers -----------------------------------------------------------------------------
@@ -574,17 +577,17 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         check_is_fitted(self)
         fit = self._of_classes
         lines = [f"log loss of left-out rows {fit.loss:.4g}"]
-        for group, error in zip(fit.groups, fit.errors, strict=True):
-            lines.append(f"  {group[0].name:8} error {error:.4g}")
+        for name, error in fit.errors.items():
+            lines.append(f"  {name:8} weight {self.weights_[name]:.2f}, error {error:.4g}")
         return "\n".join(lines)
 
     def _weighted_members(self) -> list[tuple[float, Member]]:
-        return self._of_classes.members
+        fit = self._of_classes
+        return list(zip(fit.weights.tolist(), fit.members, strict=True))
 
     def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
         fit = self._of_classes
-        weights, members = zip(*fit.members, strict=True)
-        mean, std = averages(weights, members, parts)
+        mean, std = averages(fit.weights, fit.members, parts)
         return fit.centre + fit.unit * mean, np.abs(fit.unit * std)
 
 

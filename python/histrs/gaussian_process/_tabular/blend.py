@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, nnls
@@ -9,22 +11,25 @@ from scipy.special import log_softmax, softmax
 
 from histrs._solvers.block_cg import Array
 
+# Members of less weight are dropped.
+_LEAST_WEIGHT = 0.02
 # Rows that equal weights of members count for.
 _EVEN = 1.0
 # How much more it counts that weights sum to one.
 _SUM = 1e4
 # Rows that a score is as sure of as it can be, beside all.
 _RESOLUTION = 2.0
-# Slope of logits that few rows have, and inverse variances of slopes, of single members and of
-# levels about it.
+# Slope of logits that few rows have, and inverse variances of slopes and of levels about it.
 _SLOPE = 0.5
 _RIDGE = 3.0
-_RIDGE_OF_MEMBERS = 10.0
 _RIDGE_OF_LEVELS = 4.0
 
 
 def simplex_weights(
-    targets: Array, means: Array, row_weights: Array | None, handicaps: Array | None = None
+    targets: Array,
+    means: Array,
+    row_weights: Array | None,
+    handicaps: Sequence[float] | None = None,
 ) -> Array:
     r"""Return the weights on the simplex with the least squared error of rows that are left out.
 
@@ -39,7 +44,7 @@ def simplex_weights(
         What each member says of rows that it has not seen.
     row_weights : ndarray of shape (n_rows,) or None
         Weights of rows.
-    handicaps : ndarray of shape (n_members,), default=None
+    handicaps : sequence of float, default=None
         What squared errors are multiplied by: of few rows, a member with many parameters is not
         as good as it seems, since all rows had a say in these. None for 1.
     """
@@ -64,6 +69,12 @@ def simplex_weights(
     return np.asarray(weights / weights.sum())
 
 
+def kept_weights(weights: Array) -> tuple[NDArray[np.intp], Array]:
+    """Return which members have a weight that is worth them, and the weights of these."""
+    kept = np.flatnonzero(weights >= _LEAST_WEIGHT)
+    return kept, weights[kept] / weights[kept].sum()
+
+
 def mixture_moments(means: Array, variances: Array, weights: Array) -> tuple[Array, Array]:
     """Return means and variances of a mixture, of its members' in columns."""
     mean = means @ weights
@@ -71,23 +82,22 @@ def mixture_moments(means: Array, variances: Array, weights: Array) -> tuple[Arr
 
 
 class ClassPool:
-    r"""Probabilities of classes from the scores of all members.
+    r"""Probabilities of classes from the scores of a blend.
 
     With :math:`\ell(p) = \log p - \log(1 - p)` of a score, clipped,
 
     .. math:: p_k \propto f_k \exp\Big(b_k + \sum_j \beta_j \phi_{jk}\Big), \qquad
               \phi_{jk} \in \{\ell(s_k) - \ell(f_k),\ s_k - f_k\}
 
-    for the mean of the members' scores and the first of these for each member. Coefficients are
-    shared by the classes, as in a conditional logit; ridges pull them to a weak slope of the mean
-    and to no more. A row that is left out is beside frequencies without it, so that a score that
-    says nothing adds nothing.
+    Coefficients are shared by the classes, as in a conditional logit; ridges pull them to a weak
+    slope. A row that is left out is beside frequencies without it, so that a score that says
+    nothing adds nothing.
 
     Parameters
     ----------
-    scores : ndarray of shape (n_rows, n_members, n_outputs)
-        What members say of rows that they have not seen, as probabilities: of the second class of
-        two, or of each.
+    scores : ndarray of shape (n_rows, n_outputs)
+        What is said of rows that were left out, as probabilities: of the second class of two, or of
+        each.
     codes : ndarray of shape (n_rows,)
         Classes.
     row_weights : ndarray of shape (n_rows,) or None
@@ -96,7 +106,7 @@ class ClassPool:
 
     def __init__(self, scores: Array, codes: NDArray[np.intp], row_weights: Array | None) -> None:
         scores = _of_classes(scores)
-        n, n_members, n_classes = scores.shape
+        n, n_classes = scores.shape
         w = np.ones(n) if row_weights is None else row_weights * (n / row_weights.sum())
         seen = w[:, None] * (codes[:, None] == np.arange(n_classes))
         counts, total = seen.sum(axis=0), w.sum()
@@ -105,9 +115,8 @@ class ClassPool:
         self._base = np.log(counts + 1.0) - np.log(total + n_classes)
         others = (counts - seen) / np.maximum(total - w, np.finfo(np.float64).tiny)[:, None]
         columns = self._columns(scores, others)
-        start = np.zeros(n_members + 2 + n_classes)
-        start[0] = _SLOPE
-        ridge = np.repeat([_RIDGE, _RIDGE_OF_MEMBERS, _RIDGE_OF_LEVELS], [2, n_members, n_classes])
+        start = np.append(_SLOPE, np.zeros(1 + n_classes))
+        ridge = np.repeat([_RIDGE, _RIDGE_OF_LEVELS], [2, n_classes])
 
         def loss(parameters: Array) -> tuple[float, Array]:
             logs = log_softmax(self._logits(columns, parameters), axis=1)
@@ -117,17 +126,15 @@ class ClassPool:
             value = 0.5 * pull @ (parameters - start) - np.vdot(seen, logs)
             return float(value), slopes + pull
 
-        # A member that is right where it is left out is not believed the other way round.
-        bounds = [(0.0, None)] * 2 + [(None, None)] * (n_members + n_classes)
+        # No score is believed the other way round.
+        bounds = [(0.0, None)] * 2 + [(None, None)] * n_classes
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
         self._parameters: Array = found.x
 
     def _columns(self, scores: Array, frequencies: Array) -> Array:
         """Return what is linear in the parameters, of shape (n_rows, n_classes, n_columns)."""
-        mean, base = scores.mean(axis=1), self._logit(frequencies)
-        parts = [self._logit(mean) - base, mean - frequencies]
-        parts += [self._logit(part) - base for part in scores.transpose(1, 0, 2)]
-        return np.stack(parts, axis=2)
+        logits = self._logit(scores) - self._logit(frequencies)
+        return np.stack([logits, scores - frequencies], axis=2)
 
     def _logit(self, p: Array) -> Array:
         inside = np.clip(p, self._least, 1.0 - self._least)
@@ -154,4 +161,4 @@ class ClassPool:
 
 def _of_classes(scores: Array) -> Array:
     """Return scores of each class."""
-    return np.concatenate([1.0 - scores, scores], axis=2) if scores.shape[2] == 1 else scores
+    return np.hstack([1.0 - scores, scores]) if scores.shape[1] == 1 else scores

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._row_weights import rows_of
-from histrs.gaussian_process._tabular.blend import ClassPool
+from histrs.gaussian_process._tabular.blend import ClassPool, kept_weights, simplex_weights
 from histrs.gaussian_process._tabular.groups import learn_groups
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
@@ -21,9 +21,9 @@ from histrs.gaussian_process._tabular.rows import TableRows
 class ClassFit:
     """A blend that was learned for classes."""
 
-    groups: tuple[tuple[Member, ...], ...]
-    shares: tuple[Array, ...]
-    """Of the members of each group, which sum to one."""
+    members: tuple[Member, ...]
+    weights: Array
+    """Of members, which sum to one."""
     pool: ClassPool
     centre: Array
     """Frequencies of classes: of the second of two, or of each."""
@@ -31,8 +31,8 @@ class ClassFit:
     """Standard deviations of their indicators."""
     loss: float
     """Log loss of training rows, each by scores of the fits without it."""
-    errors: Array
-    """Root mean square error of the indicators by each group, as scores say them."""
+    errors: dict[MemberName, float]
+    """Root mean square error of the indicators, by the members of each name."""
 
     @classmethod
     def of(
@@ -49,33 +49,35 @@ class ClassFit:
         centre = np.average(indicators, axis=0, weights=targets.weights)
         unit = np.sqrt(centre * (1.0 - centre))
         T = np.ascontiguousarray((indicators - centre) / unit)
-        targets = replace(targets, T=T, has_spread=False)
-        learned = learn_groups(names, targets)
+        groups = learn_groups(names, replace(targets, T=T, has_spread=False))
         rows = targets.told
-        found = np.stack([group.left_out_means for group in learned], axis=1)
-        scores, codes, weights = centre + unit * found, codes[rows], rows_of(targets.weights, rows)
-        pool = ClassPool(scores, codes, weights)
-        off = scores - indicators[rows, None]
-        errors = np.sqrt(np.average(np.mean(off**2, axis=2), axis=0, weights=weights))
-        groups, shares = zip(*((tuple(g.members()), g.shares) for g in learned), strict=True)
-        loss = pool.loss(scores, codes, weights)
-        return cls(groups, shares, pool, centre, unit, loss, errors)
-
-    @property
-    def members(self) -> list[tuple[float, Member]]:
-        """All members with their weights in sums of functions."""
-        parts = zip(self.groups, self.shares, strict=True)
-        return [
-            (share / len(self.groups), member)
-            for group, shares in parts
-            for member, share in zip(group, shares, strict=True)
+        found = np.stack([group.left_out_means for group in groups], axis=2)
+        scores = centre[:, None] + unit[:, None] * found
+        weights, of_rows = rows_of(targets.weights, rows), scores.reshape(-1, len(groups))
+        handicaps = [group.handicap(len(codes)) for group in groups]
+        of_all = None if weights is None else np.repeat(weights, len(centre))
+        shares = simplex_weights(indicators[rows].ravel(), of_rows, of_all, handicaps)
+        kept, shares = kept_weights(shares)
+        blended, codes = scores[:, :, kept] @ shares, codes[rows]
+        pool = ClassPool(blended, codes, weights)
+        off = np.mean((scores - indicators[rows][:, :, None]) ** 2, axis=1)
+        errors = np.sqrt(np.average(off, axis=0, weights=weights))
+        parts = [
+            (share * part, member)
+            for k, share in zip(kept, shares, strict=True)
+            for part, member in zip(groups[k].shares, groups[k].members(), strict=True)
         ]
+        return cls(
+            tuple(member for _, member in parts),
+            np.array([weight for weight, _ in parts]),
+            pool,
+            centre,
+            unit,
+            pool.loss(blended, codes, weights),
+            {groups[k].name: float(errors[k]) for k in kept},
+        )
 
     def scores(self, rows: TableRows) -> Array:
-        """Return what each group says of rows, as probabilities."""
-        parts = zip(self.groups, self.shares, strict=True)
-        found = [
-            np.tensordot(shares, np.stack([member.mean(rows) for member in group]), 1)
-            for group, shares in parts
-        ]
-        return np.asarray(self.centre + self.unit * np.stack(found, axis=1))
+        """Return what the blend says of rows, as probabilities."""
+        found = np.stack([member.mean(rows) for member in self.members], axis=2)
+        return np.asarray(self.centre + self.unit * (found @ self.weights))

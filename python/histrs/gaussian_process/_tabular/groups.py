@@ -24,6 +24,8 @@ from histrs.gaussian_process._tabular.members import (
 # Rows up to which kernels are averaged that treat all columns alike, and up to which no others are.
 _MOST_EVEN = 500
 _ONLY_EVEN = 100
+# What the weight of a column adds to squared errors, as part of them and for a row.
+_HANDICAP = 4.0
 LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 
 
@@ -36,6 +38,13 @@ class Group:
     shares: Array
     n_weights: int
     """How many weights of columns were learned."""
+
+    def handicap(self, n_rows: int) -> float:
+        """Return what squared errors of rows that are left out are multiplied by.
+
+        All rows had a say in the weights of columns.
+        """
+        return 1.0 + _HANDICAP * self.n_weights / n_rows
 
     @property
     def left_out_means(self) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self, TypeAlias
 
@@ -136,6 +136,14 @@ class Member:
         """Return the variance of the latent functions."""
         variance = self.posterior.latent_variance(self.view(rows), "auto", None, 0)
         return variance[:, 0]
+
+
+def weights_by_name(members: Sequence[Member], weights: Array) -> dict[MemberName, float]:
+    """Return the weight of the members of each name."""
+    found: dict[MemberName, float] = {}
+    for member, weight in zip(members, weights.tolist(), strict=True):
+        found[member.name] = found.get(member.name, 0.0) + weight
+    return found
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from histrs._row_blocks import in_row_blocks
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._likelihoods.units import centred, over, spreads
 from histrs.gaussian_process._row_weights import rows_of
-from histrs.gaussian_process._tabular.blend import mixture_moments, simplex_weights
+from histrs.gaussian_process._tabular.blend import kept_weights, mixture_moments, simplex_weights
 from histrs.gaussian_process._tabular.groups import learn_groups
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
@@ -21,8 +21,6 @@ from histrs.gaussian_process._tabular.shape import Shape
 from histrs.gaussian_process._tabular.spread import Spread
 from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
 
-# Members of less weight are dropped.
-LEAST_WEIGHT = 0.02
 # Rows that transforms are compared on, and what a density must gain a row, in units of its log.
 _TRIED_ROWS = 600
 _GAIN = 0.02
@@ -97,11 +95,9 @@ class RegressionFit:
         groups = learn_groups(names, targets)
         told, found = targets.told, [group.left_out for group in groups]
         means, variances = (np.column_stack(part) for part in zip(*found, strict=True))
-        handicaps = np.array([1.0 + group.n_weights / len(t) for group in groups])
+        handicaps = [group.handicap(len(t)) for group in groups]
         of_told = targets.T[told, 0], means, rows_of(targets.weights, told)
-        weights = simplex_weights(*of_told, handicaps)
-        kept = np.flatnonzero(weights >= LEAST_WEIGHT)
-        weights = weights[kept] / weights[kept].sum()
+        kept, weights = kept_weights(simplex_weights(*of_told, handicaps))
         blended = _blended(means[:, kept], variances[:, kept], weights)
         members = [groups[k].members() for k in kept]
         targets = targets.of_rows(told)
@@ -122,14 +118,6 @@ class RegressionFit:
             unit * _rms(targets.T[:, 0] - left_out.mean, targets.weights),
             {groups[k].name: error for k, error in zip(kept, errors, strict=True)},
         )
-
-    @property
-    def named_weights(self) -> dict[MemberName, float]:
-        """The weight of each member."""
-        found: dict[MemberName, float] = {}
-        for member, weight in zip(self.members, self.weights.tolist(), strict=True):
-            found[member.name] = found.get(member.name, 0.0) + weight
-        return found
 
     def located(self, rows: TableRows) -> Located:
         """Return predictions of rows."""
