@@ -29,6 +29,7 @@ from histrs.gaussian_process import (
     TabularGPClassifier,
     TabularGPRegressor,
 )
+from histrs.gaussian_process._bound.all_pairs import MatrixBound
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.distances import _Evidence, learn
@@ -537,6 +538,65 @@ def test_many_rows_are_fitted_by_products(monkeypatch):
     monkeypatch.setattr(members, "_MOST_STORED", 500)
     some = TabularGPRegressor(members=["ranks", "levels"], random_state=0).fit(X, y)
     assert np.sqrt(np.mean((some.predict(new) - right) ** 2)) < width.mean()
+
+
+@pytest.mark.parametrize("most", [6000, 250])
+def test_added_rows_are_those_of_a_fit_with_what_was_learned(monkeypatch, most):
+    monkeypatch.setattr(members, "MOST_FACTORISED", most)
+    X, y = curved(0, 300)
+    new = curved(1, 50)[0]
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, size=300)
+    weights[7] = weights[290] = 0.0
+    given = X[:200], y[:200], weights[:200]
+    model = TabularGPRegressor(target_transform="identity", random_state=0).fit(*given)
+    before = model.predict(new)
+    (fit,) = model._fits
+    model.partial_fit(X[200:], y[200:], weights[200:])
+    some = weights > 0.0
+    mean = np.zeros(50)
+    for share, member in zip(fit.weights, fit.members, strict=True):
+        system = member.posterior.system
+        bound = MatrixBound(X=member.view(model._rows), kernel=system.kernel, n_threads=1)
+        if member.name == "levels":
+            bound = system.bound.inserted(member.view(model._rows)[199:], None)
+        K = system.amplitude * bound.matrix()
+        noise = system.noise * weights[:200][some[:200]].mean() / weights[some]
+        t = (y[some] - fit.centre) / fit.unit
+        alpha = np.linalg.solve(K + np.diag(noise), t)
+        rows = bound.rows_of(member.view(model._reader.rows(new, np.empty((50, 0)))))
+        mean += share * system.amplitude * bound.cross_product(rows, alpha[:, None])[:, 0]
+    found, std = model.predict(new, return_std=True)
+    assert_allclose(found, fit.centre + fit.unit * mean, atol=1e-4 if most == 6000 else 1e-2)
+    assert np.mean((found - curved(1, 50, 0.0)[1]) ** 2) < np.mean(
+        (before - curved(1, 50, 0.0)[1]) ** 2
+    )
+    assert np.all(std > 0.0)
+    with pytest.raises(ValueError, match=r"^Some rows are not left out"):
+        model.predict_leave_one_out()
+
+
+def test_rows_that_cannot_be_added_leave_everything_as_it_was():
+    X, y = curved(0, 60)
+    model = TabularGPRegressor(target_transform="log", random_state=0).fit(X, np.exp(y))
+    before = model.predict(X)
+    gap = X[:3].copy()
+    gap[1, 2] = np.nan
+    for rows, targets, message in (
+        (gap, y[:3], r"^Row 1 of those with a weight lacks a value"),
+        (X[:3], -np.exp(y[:3]), r"^A target is -.*, of which there is no log"),
+        (X[:3], np.ones((3, 2)), r"^y has 2 targets, and the fit has 1"),
+        (X[:3, :2], y[:3], "features"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            model.partial_fit(rows, targets)
+    np.testing.assert_array_equal(model.predict(X), before)
+    labels = np.where(y > 0.0, "a", "b")
+    classifier = TabularGPClassifier(random_state=0).partial_fit(X[:40], labels[:40])
+    with pytest.raises(ValueError, match=r"^y has a class that the fit had not, 'c'"):
+        classifier.partial_fit(X[:1], ["c"])
+    before = log_loss(labels, classifier.predict_proba(X))
+    classifier.partial_fit(X[40:], labels[40:])
+    assert log_loss(labels, classifier.predict_proba(X)) < before
 
 
 def test_models_are_searched_and_kept():

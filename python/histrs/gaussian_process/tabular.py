@@ -15,7 +15,14 @@ from histrs._docs import documented
 from histrs._labels import checked_labels, classes_of
 from histrs._progress import StepProgress
 from histrs._repeats import DistinctRows, distinct_rows
-from histrs._row_weights import ClassWeight, check_weights, times_class_weights
+from histrs._row_weights import (
+    ClassWeight,
+    check_weights,
+    in_units_of_mean,
+    refuse_balanced,
+    times_class_weights,
+    weighs_nothing,
+)
 from histrs._solvers.block_cg import Array
 from histrs._validation import validate_targets
 from histrs.gaussian_process._docs import (
@@ -174,11 +181,11 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
             differ, or a weight is negative or not finite, or all are 0.
         """
         with replaced_whole(self) as draft:
-            draft._targets_are_single = is_single(y)
             draft._fit(X, y, sample_weight)
         return self
 
     def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        self._targets_are_single = is_single(y)
         read = self._read(X, reset=True)
         missing = missing_targets(y)
         checks = {"multi_output": True, "y_numeric": True}
@@ -192,6 +199,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         self._single_target = Y.ndim == 1
         Y = Y.reshape(len(Y), -1)
         refuse_empty(patterns_of(Y))
+        self._weight_unit = in_units_of_mean(given.weights)[1]
         distinct = distinct_rows(np.hstack([numbers, codes]), Y, given.weights)
         numbers, codes, Y = distinct.rows(numbers, codes, Y)
         reader = Reader(table, numbers)
@@ -203,6 +211,58 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         transforms = [fit.transform.name for fit in self._fits]
         self.weights_ = names[0] if self._single_target else names
         self.target_transform_ = transforms[0] if self._single_target else transforms
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @documented(REGRESSION_FIT, TABULAR_GP)
+    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Add rows; when it raises, nothing changes.
+
+        The first call is `fit`. Later ones keep what was learned: columns, kernels, weights of
+        members and the spread. Members are fitted again, to all rows; rows that are left out
+        stay those of `fit`.
+
+        Parameters
+        ----------
+        {X}
+        {y}
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the added rows, in the unit of those of `fit`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; if there is another number of targets, or a row lacks a value that no row
+            of the fit lacks.
+        """
+        if weighs_nothing(sample_weight, X):
+            return self
+        with replaced_whole(self) as draft:
+            learn = draft._extend if self.__sklearn_is_fitted__() else draft._fit
+            learn(X, y, sample_weight)
+        return self
+
+    def _extend(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        missing = missing_targets(y)
+        y = validate_targets(self, filled(y, missing), multi_output=True, y_numeric=True)
+        check_consistent_length(X, y)
+        given = with_targets(check_weights(sample_weight, y), missing)
+        rows, weights = self._to_add(X, given)
+        Y = np.array(given.rows(y)[0], dtype=np.float64)
+        if missing is not None:
+            Y[given.rows(missing)[0]] = np.nan
+        Y = Y.reshape(len(Y), -1)
+        if Y.shape[1] != len(self._fits):
+            raise ValueError(f"y has {Y.shape[1]} targets, and the fit has {len(self._fits)}.")
+        self._rows, fits = self._rows.joined(rows), []
+        for fit, column in zip(self._fits, Y.T, strict=True):
+            seen = np.flatnonzero(~np.isnan(column))
+            fits.append(fit.extended(rows.at(seen), column[seen], rows_of(weights, seen)))
+        self._fits = fits
 
     def _fit_target(
         self, y: Array, distinct: DistinctRows, progress: StepProgress
@@ -318,7 +378,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         found = [fit.left_out_moments for fit in self._fits]
         if any(len(mean) < len(self._rows.values) for mean, _ in found):
             raise ValueError(
-                "Some rows are not left out: targets miss them, or there are more than 6,000."
+                "Some rows are not left out: targets miss them, they were added, or there are more "
+                "than 6,000."
             )
         mean, std = (np.column_stack(part) for part in zip(*found, strict=True))
         return self._shaped(mean), self._shaped(std)
@@ -491,10 +552,11 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         given = times_class_weights(given, self.class_weight, *given.rows(labels))
         table, numbers, codes = self._read_kept(given, X, read)
         (labels,) = given.rows(labels)
+        self._weight_unit = in_units_of_mean(given.weights)[1]
         self.classes_ = classes_of(labels)
         if len(self.classes_) < 2:
             raise ValueError(
-                f"y has one class, {self.classes_[0]!r}: give rows of two classes at least."
+                f"y has one class, {self.classes_[0].item()!r}: give rows of two classes at least."
             )
         of_classes = np.searchsorted(self.classes_, labels)
         merged = np.hstack([numbers, codes])
@@ -508,6 +570,71 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
             self._of_classes = ClassFit.of(*given)
         self.weights_ = weights_by_name(self._of_classes.members, self._of_classes.weights)
         self._reader = reader
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    @documented(CLASSIFICATION_FIT, TABULAR_GP)
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        classes: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows; when it raises, nothing changes.
+
+        The first call is `fit`. Later ones keep what was learned: columns, kernels, weights of
+        members and probabilities. Members are fitted again, to all rows; rows that are left out
+        stay those of `fit`.
+
+        Parameters
+        ----------
+        {X}
+        y : array-like of shape (n_samples,)
+            Class labels, of those of the fit.
+        classes : array-like of shape (n_classes,), default=None
+            All that labels may be; None for those of the first call, which must have all of them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the added rows, in the unit of those of `fit`.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            As `fit`; if a class is new, or a row lacks a value that no row of the fit lacks; with
+            ``class_weight="balanced"``, which asks for all rows at once.
+        """
+        if weighs_nothing(sample_weight, X):
+            return self
+        refuse_balanced(self.class_weight)
+        with replaced_whole(self) as draft:
+            first = not self.__sklearn_is_fitted__()
+            (draft._fit if first else draft._extend)(X, y, sample_weight)
+            if classes is not None and set(np.unique(classes)) != set(draft.classes_):
+                raise ValueError(
+                    f"classes = {np.unique(classes).tolist()}, and the first rows have "
+                    f"{draft.classes_.tolist()}: fit rows of all classes, and of no others."
+                )
+        return self
+
+    def _extend(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        labels = checked_labels(validate_targets(self, y))
+        check_consistent_length(X, labels)
+        given = check_weights(sample_weight, labels)
+        given = times_class_weights(given, self.class_weight, *given.rows(labels))
+        (kept,) = given.rows(labels)
+        unknown = np.setdiff1d(kept, self.classes_)
+        if len(unknown) > 0:
+            raise ValueError(
+                f"y has a class that the fit had not, {unknown[0].item()!r}: fit again."
+            )
+        rows, weights = self._to_add(X, given)
+        codes = np.searchsorted(self.classes_, kept)
+        self._rows = self._rows.joined(rows)
+        self._of_classes = self._of_classes.extended(rows, codes, weights)
 
     # ---- answers -----------------------------------------------------------------------------
 

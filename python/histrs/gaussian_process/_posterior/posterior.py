@@ -299,6 +299,11 @@ class Posterior:
         bins = (n_bins or DEFAULT_BINS) if name == "coarse-quantized" else None
         return self._once((name, k, bins), lambda: CoarseVariance(system, bins))
 
+    @property
+    def has_cached_variance(self) -> bool:
+        """Whether variances are at hand: by a factor, or from what was solved once."""
+        return self.is_factorised or ("cached", 0) in self._made
+
     def cached_variance(self, k: int) -> CachedVariance:
         """Return the variances of a system, from what was solved once."""
         system = self.systems[k]

@@ -73,7 +73,9 @@ class BaseTabularGP(BaseEstimator):
     """The attribute that says what was learned."""
     _reader: Reader
     _rows: TableRows
-    """Training rows, no two of which are equal, targets too."""
+    """Training rows, no two of which are equal, targets too; then those that were added."""
+    _weight_unit: float
+    """The mean of the weights that were given."""
 
     # ---- rows --------------------------------------------------------------------------------
 
@@ -103,6 +105,18 @@ class BaseTabularGP(BaseEstimator):
         """Return the rows of a fit that have a weight: others leave no trace."""
         table: tuple[Table, Array, Array] = read
         return table if given.kept is None else self._read(*given.rows(X), reset=True)
+
+    def _to_add(self, X: Any, given: RowWeights) -> tuple[TableRows, Array | None]:
+        """Return further rows that have a weight, with these."""
+        _, numbers, codes = self._read(X, reset=False)
+        rows = self._reader.rows(*given.rows(numbers.astype(np.float64, copy=False), codes))
+        gaps = np.flatnonzero(has_gaps(rows))
+        if len(gaps) > 0:
+            raise ValueError(
+                f"Row {gaps[0]} of those with a weight lacks a value that no row of the fit lacks: "
+                "leave it out, or fit again."
+            )
+        return rows, None if given.weights is None else given.weights / self._weight_unit
 
     def _to_predict(self, X: Any) -> Iterator[tuple[NDArray[np.intp], TableRows, Array | None]]:
         """Yield some rows at a time, with their places; those with gaps filled in several ways."""

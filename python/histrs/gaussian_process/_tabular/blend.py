@@ -111,7 +111,7 @@ class ClassPool:
         seen = w[:, None] * (codes[:, None] == np.arange(n_classes))
         counts, total = seen.sum(axis=0), w.sum()
         self._least = _RESOLUTION / (n + 2.0 * _RESOLUTION)
-        self._frequencies = counts / total
+        self.frequencies = counts / total
         self._base = np.log(counts + 1.0) - np.log(total + n_classes)
         others = (counts - seen) / np.maximum(total - w, np.finfo(np.float64).tiny)[:, None]
         columns = self._columns(scores, others)
@@ -154,7 +154,7 @@ class ClassPool:
     def probabilities(self, scores: Array) -> Array:
         """Return probabilities of classes."""
         scores = _of_classes(scores)
-        base = np.broadcast_to(self._frequencies, (len(scores), len(self._frequencies)))
+        base = np.broadcast_to(self.frequencies, (len(scores), len(self.frequencies)))
         columns = self._columns(scores, base)
         return np.asarray(softmax(self._logits(columns, self._parameters), axis=1))
 

@@ -43,9 +43,7 @@ class ClassFit:
         names: Sequence[MemberName] | None,
     ) -> Self:
         """Learn from the rows of `targets`, and from the classes of these."""
-        indicators = (codes[:, None] == np.arange(n_classes)).astype(np.float64)
-        if n_classes == 2:
-            indicators = indicators[:, 1:]
+        indicators = _indicators(codes, n_classes)
         centre = np.average(indicators, axis=0, weights=targets.weights)
         unit = np.sqrt(centre * (1.0 - centre))
         T = np.ascontiguousarray((indicators - centre) / unit)
@@ -77,7 +75,19 @@ class ClassFit:
             {groups[k].name: float(errors[k]) for k in kept},
         )
 
+    def extended(self, rows: TableRows, codes: NDArray[np.intp], weights: Array | None) -> ClassFit:
+        """Return the blend with further rows, and all that was learned."""
+        T = (_indicators(codes, len(self.pool.frequencies)) - self.centre) / self.unit
+        members = tuple(member.extended(rows, T, weights) for member in self.members)
+        return replace(self, members=members)
+
     def scores(self, rows: TableRows) -> Array:
         """Return what the blend says of rows, as probabilities."""
         found = np.stack([member.mean(rows) for member in self.members], axis=2)
         return np.asarray(self.centre + self.unit * (found @ self.weights))
+
+
+def _indicators(codes: NDArray[np.intp], n_classes: int) -> Array:
+    """Return indicators of the second of two classes, or of each."""
+    indicators = (codes[:, None] == np.arange(n_classes)).astype(np.float64)
+    return np.asarray(indicators[:, 1:] if n_classes == 2 else indicators)

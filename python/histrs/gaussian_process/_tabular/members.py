@@ -26,7 +26,7 @@ from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._options import LikelihoodSearch, Solver
 from histrs.gaussian_process._posterior.posterior import Posterior
-from histrs.gaussian_process._row_weights import roots, rows_of
+from histrs.gaussian_process._row_weights import appended, roots, rows_of
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process._tabular.rows import TableRows
 
@@ -106,8 +106,24 @@ class Member:
 
     name: MemberName
     posterior: Posterior
-    view: Callable[[TableRows], Array]
-    """What it takes of the rows."""
+    T: Array
+    """Targets of its rows, of shape (n_rows, n_targets)."""
+
+    @property
+    def view(self) -> Callable[[TableRows], Array]:
+        """What it takes of the rows."""
+        return _views[self.name]
+
+    def extended(self, rows: TableRows, T: Array, weights: Array | None) -> Member:
+        """Return the member with further rows, and all that was learned."""
+        system = self.posterior.system
+        bound, T = system.bound.inserted(self.view(rows), weights), np.vstack([self.T, T])
+        before, n = system.row_scale, len(self.T)
+        if before is not None and weights is None:
+            weights = np.ones(len(rows.values))
+        scale = appended(before, n, roots(weights))
+        spread = self.posterior.has_cached_variance
+        return _fitted(self.name, replace(system, bound=bound, row_scale=scale), T, spread)
 
     def predict(self, rows: TableRows) -> tuple[Array, Array]:
         """Return means and variances of targets, noise counted in."""
@@ -187,7 +203,7 @@ def _with_ranks(rows: TableRows) -> Array:
 
 def _levels(targets: Targets) -> Learned:
     posterior = learn_levels(targets.rows.with_values, targets, _PAIRS)
-    return Learned.in_closed_form(Member("levels", posterior, _with_values), targets)
+    return Learned.in_closed_form(Member("levels", posterior, targets.T), targets)
 
 
 def learn_levels(X: Array, targets: Targets, n_pairs: int) -> Posterior:
@@ -225,6 +241,7 @@ def learn_levels(X: Array, targets: Targets, n_pairs: int) -> Posterior:
 
 _views: dict[MemberName, Callable[[TableRows], Array]] = {
     "even": _with_values,
+    "levels": _with_values,
     "radial": _with_values,
     "ranks": _with_ranks,
 }
@@ -246,32 +263,44 @@ def learned_of_all_pairs(
     name: MemberName, kernel: Any, noise: float, amplitude: float, targets: Targets
 ) -> Learned:
     """Return what is left out of a kernel of all pairs of rows, with the noise that was learned."""
+
+    def member(targets: Targets) -> Member:
+        bound: Any = MatrixBound(
+            X=_taken(name, targets), kernel=kernel, n_threads=targets.n_threads
+        )
+        system = System(
+            bound=bound,
+            noise=noise,
+            amplitude=amplitude,
+            solver=Solver("cholesky"),
+            row_scale=roots(targets.weights),
+        )
+        return _fitted(name, system, targets.T, targets.has_spread)
+
     if len(targets.T) <= MOST_FACTORISED:
-        bound = MatrixBound(X=_taken(name, targets), kernel=kernel, n_threads=targets.n_threads)
-        system = _system(bound, noise, amplitude, Solver("cholesky"), targets)
-        member = Member(name, _posterior(system, targets.T), _views[name])
-        return Learned.in_closed_form(member, targets)
+        return Learned.in_closed_form(member(targets), targets)
     told = targets.told
-    others = targets.of_rows(np.setdiff1d(np.arange(len(targets.T)), told))
-    held, rows = _stored(name, kernel, noise, others), targets.rows.at(told)
-    variances = held.predict(rows)[1] if targets.has_spread else np.zeros(len(told))
-    return Learned(held.mean(rows), variances, lambda: _stored(name, kernel, noise, targets))
-
-
-def _stored(name: MemberName, kernel: Any, noise: float, targets: Targets) -> Member:
-    """Return the member of a kernel that keeps all pairs of rows until it is fitted."""
-    bound: Any = StoredBound(X=_taken(name, targets), kernel=kernel, n_threads=targets.n_threads)
-    system = _system(bound, max(noise, bound.least_ratio), 1.0, Solver("cg"), targets)
-    posterior = _posterior(system, targets.T)
+    held = member(targets.of_rows(np.setdiff1d(np.arange(len(targets.T)), told)))
+    rows, variances = targets.rows.at(told), np.zeros(len(told))
     if targets.has_spread:
+        variances = held.predict(rows)[1]
+    return Learned(held.mean(rows), variances, lambda: member(targets))
+
+
+def _fitted(name: MemberName, system: System, T: Array, has_spread: bool) -> Member:
+    """Return the member of a system: factorised, or by products if its rows are many."""
+    kernel = system.kernel
+    if not isinstance(kernel, DistanceMixture) or len(T) <= MOST_FACTORISED:
+        return Member(name, _posterior(system, T), T)
+    of_rows: dict[str, Any] = {"X": system.X, "kernel": kernel}
+    bound: Any = StoredBound(n_threads=system.bound.n_threads, **of_rows)
+    noise = max(system.noise, bound.least_ratio)
+    posterior = _posterior(replace(system, bound=bound, noise=noise, solver=Solver("cg")), T)
+    if has_spread:
         posterior.cached_variance(0)
     bound.drop_pairs()
-    return Member(name, replace(posterior, systems=(replace(system),)), _views[name])
-
-
-def _system(bound: Any, noise: float, amplitude: float, solver: Solver, targets: Targets) -> System:
-    scale = roots(targets.weights)
-    return System(bound=bound, noise=noise, amplitude=amplitude, solver=solver, row_scale=scale)
+    # Without the preconditioner.
+    return Member(name, replace(posterior, systems=(replace(posterior.system),)), T)
 
 
 def _taken(name: MemberName, targets: Targets) -> Array:

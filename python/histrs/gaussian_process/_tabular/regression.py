@@ -119,6 +119,20 @@ class RegressionFit:
             {groups[k].name: error for k, error in zip(kept, errors, strict=True)},
         )
 
+    def extended(self, rows: TableRows, y: Array, weights: Array | None) -> RegressionFit:
+        """Return the blend with further rows, and all that was learned."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            T = ((self.transform.apply(y) - self.centre) / self.unit)[:, None]
+        if not np.all(np.isfinite(T)):
+            worst = y[np.flatnonzero(~np.isfinite(T[:, 0]))[0]]
+            raise ValueError(
+                f"A target is {worst:.3g}, of which there is no {self.transform.name}: leave it "
+                "out, or fit again."
+            )
+        members = tuple(member.extended(rows, T, weights) for member in self.members)
+        plain = None if self.plain is None else self.plain.extended(rows, y, weights)
+        return replace(self, members=members, plain=plain)
+
     def located(self, rows: TableRows) -> Located:
         """Return predictions of rows."""
         found = [member.predict(rows) for member in self.members]

@@ -29,6 +29,10 @@ class TableRows(NamedTuple):
         """Return some of the rows."""
         return type(self)(*(part[rows] for part in self))
 
+    def joined(self, others: Self) -> Self:
+        """Return these rows with others behind them."""
+        return type(self)(*(np.vstack(parts) for parts in zip(self, others, strict=True)))
+
     @property
     def with_values(self) -> Array:
         """Values and categories side by side."""
