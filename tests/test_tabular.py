@@ -652,9 +652,9 @@ def test_coefficients_of_a_pool_have_the_least_loss():
     pool = ClassPool(scores, codes, weights)
     best = pool._parameters.copy()
     # Without ridges to speak of, beside 200 rows.
-    for step in 0.3 * np.eye(4):
+    for step in 0.3 * np.eye(8):
         for moved in (best + step, best - step):
-            pool._parameters = np.maximum(moved, [0.0, 0.0, -9.0, -9.0])
+            pool._parameters = np.maximum(moved, [0.0, 0.0, *6 * [-9.0]])
             worse = pool.loss(scores, codes, weights)
             pool._parameters = best
             assert worse > pool.loss(scores, codes, weights) - 2e-3

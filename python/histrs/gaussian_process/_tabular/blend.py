@@ -19,10 +19,10 @@ _EVEN = 1.0
 _SUM = 1e4
 # Rows that a score is as sure of as it can be, beside all.
 _RESOLUTION = 2.0
-# Slope of logits that few rows have, and inverse variances of slopes and of levels about it.
+# Slope of logits that few rows have, and inverse variances of slopes about it, of those of single
+# classes about that, and of levels.
 _SLOPE = 0.5
-_RIDGE = 3.0
-_RIDGE_OF_LEVELS = 4.0
+_RIDGES = (2.0, 5.0, 4.0)
 
 
 def simplex_weights(
@@ -86,12 +86,12 @@ class ClassPool:
 
     With :math:`\ell(p) = \log p - \log(1 - p)` of a score, clipped,
 
-    .. math:: p_k \propto f_k \exp\Big(b_k + \sum_j \beta_j \phi_{jk}\Big), \qquad
-              \phi_{jk} \in \{\ell(s_k) - \ell(f_k),\ s_k - f_k\}
+    .. math:: p_k \propto f_k \exp\Big(b_k + \sum_j (\beta_j + \beta_{jk}) \phi_{jk}\Big), \qquad
+              \phi_k = (\ell(s_k) - \ell(f_k),\ s_k - f_k)
 
-    Coefficients are shared by the classes, as in a conditional logit; ridges pull them to a weak
-    slope. A row that is left out is beside frequencies without it, so that a score that says
-    nothing adds nothing.
+    This is a conditional logit: most of a coefficient is shared by the classes. Ridges pull the
+    shared part to a weak slope, and the rest to zero. A row that is left out is beside frequencies
+    without it, so that a score that says nothing adds nothing.
 
     Parameters
     ----------
@@ -115,19 +115,20 @@ class ClassPool:
         self._base = np.log(counts + 1.0) - np.log(total + n_classes)
         others = (counts - seen) / np.maximum(total - w, np.finfo(np.float64).tiny)[:, None]
         columns = self._columns(scores, others)
-        start = np.append(_SLOPE, np.zeros(1 + n_classes))
-        ridge = np.repeat([_RIDGE, _RIDGE_OF_LEVELS], [2, n_classes])
+        start = np.append(_SLOPE, np.zeros(1 + 3 * n_classes))
+        ridge = np.repeat(_RIDGES, [2, 2 * n_classes, n_classes])
 
         def loss(parameters: Array) -> tuple[float, Array]:
             logs = log_softmax(self._logits(columns, parameters), axis=1)
             off = w[:, None] * np.exp(logs) - seen
-            slopes = np.concatenate([np.einsum("ik,ikj->j", off, columns), off.sum(axis=0)])
+            own = np.einsum("ik,ikj->kj", off, columns)
+            slopes = np.concatenate([own.sum(axis=0), own.ravel(), off.sum(axis=0)])
             pull = ridge * (parameters - start)
             value = 0.5 * pull @ (parameters - start) - np.vdot(seen, logs)
             return float(value), slopes + pull
 
         # No score is believed the other way round.
-        bounds = [(0.0, None)] * 2 + [(None, None)] * n_classes
+        bounds = [(0.0, None)] * 2 + [(None, None)] * (3 * n_classes)
         found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds)
         self._parameters: Array = found.x
 
@@ -141,9 +142,9 @@ class ClassPool:
         return np.asarray(np.log(inside) - np.log1p(-inside))
 
     def _logits(self, columns: Array, parameters: Array) -> Array:
-        n_columns = columns.shape[2]
-        levels = self._base + parameters[n_columns:]
-        return np.asarray(levels + columns @ parameters[:n_columns])
+        shared, own, levels = np.split(parameters, [2, len(parameters) - len(self._base)])
+        slopes = shared + own.reshape(-1, 2)
+        return np.asarray(self._base + levels + np.einsum("ikj,kj->ik", columns, slopes))
 
     def loss(self, scores: Array, codes: NDArray[np.intp], row_weights: Array | None) -> float:
         """Return the log loss of rows."""
