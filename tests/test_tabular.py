@@ -341,6 +341,17 @@ def test_intervals_widen_where_noise_does():
     assert model.score_density(X[1000:], y[1000:]) > flat + 0.2
 
 
+def test_intervals_of_repeated_rows_hold_one_of_them():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"a": rng.choice(["u", "v", "w"], 1200), "b": rng.integers(0, 4, 1200)})
+    # Many zeros, so that most rows are equal to others, targets too.
+    y = rng.integers(0, 30, 1200) * (rng.random(1200) < 0.5) + 4.0 * (X["a"] == "u")
+    model = TabularGPRegressor(random_state=0).fit(X[:800], y[:800])
+    assert len(model._rows.values) < 400
+    low, high = model.predict_interval(X[800:]).T
+    assert 0.91 < np.mean((low <= y[800:]) & (y[800:] <= high)) < 0.99
+
+
 def test_prices_over_decades_have_positive_intervals():
     X, y = priced(0, 900)
     model = TabularGPRegressor(random_state=0).fit(X[:600], y[:600])

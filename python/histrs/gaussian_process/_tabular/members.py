@@ -177,7 +177,11 @@ class Learned:
     def in_closed_form(cls, member: Member, targets: Targets) -> Self:
         """Return what a member that is fitted to all rows says of them, each left out."""
         mean, variance = leave_one_out(member.posterior, targets.T, targets.stays)
-        return cls(mean[targets.told], variance[targets.told, 0], lambda: member)
+        noise, variance = float(member.posterior.noise[0]), variance[:, 0]
+        if targets.weights is not None:
+            # A row that stands for several has their mean's noise, and is asked for one of them.
+            variance = np.maximum(variance - noise / targets.weights, 0.0) + noise
+        return cls(mean[targets.told], variance[targets.told], lambda: member)
 
 
 def learn(name: MemberName, targets: Targets) -> Learned:

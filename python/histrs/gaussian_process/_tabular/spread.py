@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from histrs._repeats import equal_rows
 from histrs._solvers.block_cg import Array
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._kernels.levels import LevelKernel
@@ -56,7 +58,9 @@ class Spread:
         z = np.log((u / plain.scale) ** 2 + _LEAST)
         level = float(np.average(z, weights=weights))
         of_z = replace(targets, T=(z - level)[:, None])
-        X = cls._columns(targets.rows, mean, std)
+        # What is left out of rows of equal columns differs by their own targets, which it tells.
+        groups = equal_rows(targets.rows.with_values)
+        X = cls._columns(targets.rows, _averaged(mean, groups), _averaged(std, groups))
         posterior = learn_levels(X, of_z, 0)
         g = _bounded(leave_one_out(posterior, of_z.T, targets.stays)[0][:, 0])
         scaled = (u / plain.scale) ** 2 * np.exp(-g)
@@ -83,6 +87,11 @@ class Spread:
         kernel, score = self.functions
         g = score.evaluate(kernel.codes(self._columns(rows, mean, std)), 1)[:, 0]
         return np.asarray(self.scale * std * np.exp(0.5 * _bounded(g)))
+
+
+def _averaged(values: Array, groups: NDArray[np.intp]) -> Array:
+    """Return the mean of the group that each value is in."""
+    return np.asarray((np.bincount(groups, values) / np.bincount(groups))[groups])
 
 
 def _bounded(g: Array) -> Array:
