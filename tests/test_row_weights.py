@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from histrs._checks.validation import to_core
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
@@ -11,7 +12,6 @@ from scipy import sparse
 from histrs import _histrs
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import PivotedCholesky
-from histrs._validation import to_core
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,

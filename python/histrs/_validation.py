@@ -24,9 +24,9 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import type_of_target
 
 from histrs import _histrs
-from histrs._dask import is_dask
+from histrs._checks.sparse import refuse_sparse, sound
+from histrs._distributed.rows import is_dask
 from histrs._frames import frame_of, numbers_of, refuse_text
-from histrs._sparse import refuse_sparse, sound
 
 Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
 CoreMatrix: TypeAlias = (

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._validation import HISTOGRAM_CHECKS
+from histrs._checks.validation import HISTOGRAM_CHECKS
 from histrs.metrics._additive import (
     additive_chi2_kernel,
     hellinger_kernel,

@@ -11,10 +11,10 @@ from sklearn.base import TransformerMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._checks.scale import check_computed, may_overflow
+from histrs._checks.validation import validate_data
 from histrs._estimator import BaseEstimator
-from histrs._labels import check_labels
-from histrs._scale import check_computed, may_overflow
-from histrs._validation import validate_data
+from histrs._weights import check_labels
 from histrs.spd._logarithms import Float64
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, is_stack, stacked, symmetric
 

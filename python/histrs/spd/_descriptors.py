@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._scale import check_squares
-from histrs._sparse import refuse_sparse
-from histrs._validation import check_array, check_finite, count_threads
+from histrs._checks.scale import check_squares
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import check_array, check_finite, count_threads
+from histrs._estimator import documented
 from histrs._warnings import warn
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64

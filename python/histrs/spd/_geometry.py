@@ -14,8 +14,8 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
-from histrs._checked import Checked, rows_of
-from histrs._validation import count_threads
+from histrs._checks.rows import Checked, rows_of
+from histrs._checks.validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._logarithms import Float64, exponential, from_tangent, roots, tangent_rows, unpacked

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from histrs import _histrs
-from histrs._validation import count_threads
+from histrs._checks.validation import count_threads
 from histrs.spd._stack import Stack, symmetric
 
 Float64: TypeAlias = NDArray[np.float64]

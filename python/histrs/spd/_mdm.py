@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, TransformerMixin, _fit_context
 
-from histrs._docs import documented
-from histrs._inverse_temperature import likely_inverse_temperature
-from histrs._labels import encode
-from histrs._row_weights import weighs_nothing
-from histrs._scale import exponent_of, may_overflow
-from histrs._validation import naming_rows, unchanged_on_error
+from histrs._calibration import likely_inverse_temperature
+from histrs._checks.scale import exponent_of, may_overflow
+from histrs._checks.validation import naming_rows, unchanged_on_error
+from histrs._estimator import documented
+from histrs._weights import encode, weighs_nothing
 from histrs.spd._docs import MATRICES
 from histrs.spd._geometry import GEOMETRIES
 from histrs.spd._logarithms import Float64

@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol, TypedDict, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._docs import documented
-from histrs._numbers import numbers_checked
+from histrs._checks.numbers import numbers_checked
+from histrs._estimator import documented
 from histrs.spd._docs import MATRICES
 from histrs.spd._geometry import GEOMETRIES, Mean, MetricName
 from histrs.spd._logarithms import Float64

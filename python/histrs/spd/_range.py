@@ -11,9 +11,9 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._scale import check_computed, exponent_of, may_overflow
-from histrs._validation import check_array, unchanged_on_error
+from histrs._checks.scale import check_computed, exponent_of, may_overflow
+from histrs._checks.validation import check_array, unchanged_on_error
+from histrs._estimator import documented
 from histrs.spd._base import StackProjection, congruence
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 
+from histrs._checks.validation import NameOptions, naming_rows
 from histrs._progress import StepProgress
-from histrs._validation import NameOptions, naming_rows
 from histrs.spd._base import StackEstimator
 from histrs.spd._geometry import GEOMETRIES, MetricName
 from histrs.spd._logarithms import Float64

@@ -12,10 +12,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._sparse import refuse_sparse
-from histrs._validation import NameOptions, check_array, count_threads, unchanged_on_error
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import NameOptions, check_array, count_threads, unchanged_on_error
+from histrs._estimator import BaseEstimator, documented
 from histrs._warnings import warn
 from histrs.spd._descriptors import Shrinkage
 from histrs.spd._docs import MATRICES

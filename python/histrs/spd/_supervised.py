@@ -15,11 +15,11 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._labels import encode
+from histrs._checks.validation import check_random_state, count_threads, unchanged_on_error
+from histrs._estimator import documented
 from histrs._progress import TrainingProgress
-from histrs._validation import check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
+from histrs._weights import encode
 from histrs.spd._base import StackProjection
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64

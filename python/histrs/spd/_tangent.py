@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, _fit_context
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._row_weights import weighs_nothing
-from histrs._validation import check_array, unchanged_on_error
+from histrs._checks.validation import check_array, unchanged_on_error
+from histrs._estimator import documented
+from histrs._weights import weighs_nothing
 from histrs.spd._distances import check_definite
 from histrs.spd._docs import MATRICES
 from histrs.spd._geometry import MetricName

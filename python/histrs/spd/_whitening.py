@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, _fit_context
 
-from histrs._docs import documented
-from histrs._validation import unchanged_on_error
+from histrs._checks.validation import unchanged_on_error
+from histrs._estimator import documented
 from histrs.spd._base import congruence
 from histrs.spd._docs import MATRICES
 from histrs.spd._logarithms import Float64, roots

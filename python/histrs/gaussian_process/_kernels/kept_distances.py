@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
 from histrs._solvers.low_rank import factor_by_pivots
+from histrs._typing import Array
 
 # Columns of the factor that is kept as it is: smooth functions are in it, whose amplitudes rounding
 # would drown noise in. With the part of the largest variance below which nothing is left of a row.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14

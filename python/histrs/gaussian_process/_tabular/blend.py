@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax, softmax
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 # Members of less weight are dropped.
 _LEAST_WEIGHT = 0.02

@@ -9,8 +9,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._memory import most_stored_rows
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
 from histrs.gaussian_process._kernels.algebra import Constant
@@ -24,6 +23,7 @@ from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._learning.problem import Problem
+from histrs.gaussian_process._memory import most_stored_rows
 from histrs.gaussian_process._options import LikelihoodSearch, Solver
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._row_weights import appended, roots, rows_of

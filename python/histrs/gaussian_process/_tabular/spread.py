@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._repeats import equal_rows
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
