@@ -12,7 +12,7 @@ from scipy import sparse
 from benches import _data, _peers
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, exponent_of, row
 from histrs import _histrs
-from histrs._validation import to_core
+from histrs._checks.validation import to_core
 from histrs.gaussian_process import Bins, IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process.kernels import Intersection
 from histrs.metrics import intersection_kernel

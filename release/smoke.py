@@ -147,7 +147,7 @@ def main() -> None:
         files(rng, Path(folder))
     if sys.platform != "emscripten":
         info = subprocess.run(
-            [sys.executable, "-m", "histrs._cli", "--info"],
+            [sys.executable, "-m", "histrs", "--info"],
             capture_output=True,
             text=True,
             check=True,

@@ -7,10 +7,9 @@ from scipy.spatial.distance import cdist
 from scipy.special import log_softmax
 from scipy.stats import multivariate_normal
 
-from histrs import _memory
 from histrs._calibration import Readout
 from histrs._solvers.cholesky import CholeskyFactor
-from histrs.gaussian_process import Solver
+from histrs.gaussian_process import Solver, _memory
 from histrs.gaussian_process._bound import all_pairs
 from histrs.gaussian_process._bound.all_pairs import (
     MatrixBound,

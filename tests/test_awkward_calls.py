@@ -11,8 +11,8 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from histrs._checks.validation import count_threads
 from histrs._solvers.log_det import _divided_differences
-from histrs._validation import count_threads
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
 from histrs.gaussian_process import (
     IntersectionGPRegressor,

@@ -9,7 +9,7 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
-from histrs._inverse_temperature import likely_inverse_temperature
+from histrs._calibration import likely_inverse_temperature
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import lanczos_log_det, largest_eigenvalue_bound, rademacher
 from histrs.descriptors import BagOfVisualWords

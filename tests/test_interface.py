@@ -8,7 +8,7 @@ import sys
 import pytest
 
 import histrs
-from histrs import _docs
+from histrs import _estimator
 from tests.fuzz.programs import public
 
 # What a screen of `help` shows of one parameter.
@@ -67,7 +67,7 @@ def test_predictions_and_features_have_a_type(name):
 
 
 def test_shared_descriptions_stand_where_they_are_named():
-    @_docs.documented({"alpha": "\nalpha : float\n    Strength.\n"}, {"beta": "beta : int"})
+    @_estimator.documented({"alpha": "\nalpha : float\n    Strength.\n"}, {"beta": "beta : int"})
     class Model:
         """A model.
 
@@ -88,6 +88,6 @@ def test_shared_descriptions_stand_where_they_are_named():
 
 def test_no_description_is_left_out():
     for value in public().values():
-        assert not _docs._LINE.search(value.__doc__ or "")
+        assert not _estimator._LINE.search(value.__doc__ or "")
     with pytest.raises(KeyError, match="gamma"):
-        _docs.documented({})(type("Model", (), {"__doc__": "A model.\n\n{gamma}\n"}))
+        _estimator.documented({})(type("Model", (), {"__doc__": "A model.\n\n{gamma}\n"}))

@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.utils.validation import has_fit_parameter
 
-from histrs._validation import check_array, naming_rows, with_rows_named
+from histrs._checks.validation import check_array, naming_rows, with_rows_named
 from histrs.detection import PartDetector
 from histrs.spd import MDM, Covariances, Whitening
 from histrs.streaming import Moments, StreamingPCA

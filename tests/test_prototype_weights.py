@@ -8,7 +8,7 @@ from scipy.optimize import approx_fprime
 from sklearn.base import clone
 
 from histrs import _histrs
-from histrs._inverse_temperature import likely_inverse_temperature
+from histrs._calibration import likely_inverse_temperature
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _histogram
 from histrs.prototypes._base import Training
 from histrs.prototypes._class_means import class_means

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from histrs import gaussian_process
-from histrs._validation import check_random_state
+from histrs._checks.validation import check_random_state
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,

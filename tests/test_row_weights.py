@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._checks.validation import to_core
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import PivotedCholesky
-from histrs._validation import to_core
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,

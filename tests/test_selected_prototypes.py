@@ -16,7 +16,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.utils import validation
 
 from histrs import _histrs
-from histrs._inverse_temperature import likely_inverse_temperature
+from histrs._calibration import likely_inverse_temperature
 from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
 from histrs.metrics._centroids import transport_centroid
 from histrs.metrics._induced import induced_by

@@ -11,8 +11,8 @@ from sklearn.datasets import load_digits, make_moons
 from sklearn.gaussian_process.kernels import Matern
 from sklearn.metrics import log_loss
 
-from histrs import _histrs, _memory
-from histrs.gaussian_process import GPClassifier, SlicedGPClassifier, Solver
+from histrs import _histrs
+from histrs.gaussian_process import GPClassifier, SlicedGPClassifier, Solver, _memory
 from histrs.gaussian_process._learning.leave_one_out import _means_without
 from histrs.gaussian_process._sliced import classification_learning, fitting, matern
 from histrs.gaussian_process._sliced.matern import LearnedMatern, of_length

@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import get_tags
 
-from histrs._inverse_temperature import likely_inverse_temperature
+from histrs._calibration import likely_inverse_temperature
 from histrs.svm import IntersectionSVC
 from histrs.svm._held_out import folds
 from tests.oracles import svm as oracle

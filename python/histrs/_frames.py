@@ -15,9 +15,9 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array
 
-Array: TypeAlias = NDArray[np.float64]
 Kind: TypeAlias = Literal["numbers", "dates", "durations", "categories", "nothing"]
 """What a column holds: "nothing" where every value is missing."""
 

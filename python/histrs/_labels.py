@@ -10,7 +10,7 @@ from sklearn.utils import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 from sklearn.utils.validation import column_or_1d
 
-from histrs._scale import may_overflow
+from histrs._checks.scale import may_overflow
 
 
 def checked_labels(y: ArrayLike) -> NDArray[Any]:

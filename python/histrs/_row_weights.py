@@ -10,12 +10,11 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
-from histrs._dask import in_memory
+from histrs._checks.sparse import is_sparse, sound
+from histrs._distributed.rows import in_memory
 from histrs._frames import frame_of
 from histrs._labels import NOTHING_WEIGHS, weights_of_classes
-from histrs._sparse import is_sparse, sound
-
-Array: TypeAlias = NDArray[np.float64]
+from histrs._typing import Array
 
 # Of weights in units of their mean: those beyond say no more, and squares and sums do not overflow.
 _RANGE = (1e-280, 1e280)

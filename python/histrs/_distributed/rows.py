@@ -15,6 +15,16 @@ from scipy import sparse
 from histrs import _histrs
 
 
+def is_dask(rows: Any) -> bool:
+    """Say whether rows are a dask array, without importing dask."""
+    return all(hasattr(rows, name) for name in ("__dask_graph__", "to_delayed", "numblocks"))
+
+
+def in_memory(values: Any) -> Any:
+    """Return an array of dask as one of NumPy; anything else as it is."""
+    return np.asarray(values.compute()) if is_dask(values) else values
+
+
 class Part(NamedTuple):
     """Where the entries of a part of a matrix are in the whole."""
 

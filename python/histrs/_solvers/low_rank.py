@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
+from histrs._checks.validation import to_core
 from histrs._solvers.cholesky import factor_with_jitter
 from histrs._solvers.preconditioners import Indices
-from histrs._validation import Matrix, to_core
+from histrs._typing import Array, Matrix
 
 # Columns of the kernel matrix that pivoted Cholesky takes at a time, and numbers in them.
 _PIVOT_BLOCK = 256

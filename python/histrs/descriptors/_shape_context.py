@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import ndimage
 
-from histrs._numbers import numbers_checked
-from histrs._sparse import refuse_sparse
-from histrs._validation import check_random_state, real_array
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import check_random_state, real_array
+from histrs._typing import Array
 
-Array: TypeAlias = NDArray[np.float64]
 Origin: TypeAlias = Literal["mean", "centroid", "points"]
 
 # Of points, rings and angles: more are a slip of the pen.

@@ -12,9 +12,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._checks.validation import check_random_state, count_threads, unchanged_on_error
 from histrs._estimator import BaseEstimator
 from histrs._progress import StepProgress
-from histrs._validation import check_random_state, count_threads, unchanged_on_error
 from histrs._warnings import warn
 from histrs.detection._examples import (
     Budget,

@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._sparse import refuse_sparse
-from histrs._validation import real_array
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import real_array
 
 Images: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
 Boxes: TypeAlias = NDArray[np.float64]

@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._typing import Array
 from histrs.detection._model import Component, Tables
-
-Array = NDArray[np.float64]
 
 # What a displacement of a cell costs before anything is known.
 _FIRST_DEFORMATION = (0.0, 0.1, 0.0, 0.1)

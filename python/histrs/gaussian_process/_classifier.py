@@ -13,8 +13,8 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout, fit_calibration, logits_of_classes
-from histrs._dask import in_memory
-from histrs._docs import documented
+from histrs._distributed.rows import in_memory
+from histrs._estimator import documented
 from histrs._labels import best_class, checked_labels, index_of_best
 from histrs._row_weights import (
     ClassWeight,
@@ -23,9 +23,8 @@ from histrs._row_weights import (
     times_class_weights,
     weighs_nothing,
 )
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._docs import (
     CLASSIFICATION_FIT,

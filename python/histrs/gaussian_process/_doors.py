@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._dask import is_dask
-from histrs._sparse import refuse_sparse
-from histrs._validation import (
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
     canonical,
     count_threads,
@@ -18,6 +17,7 @@ from histrs._validation import (
     validate_data,
     validate_fit,
 )
+from histrs._distributed.rows import is_dask
 from histrs.gaussian_process._distributed import arrays
 from histrs.gaussian_process._distributed.arrays import refuse_distributed
 from histrs.gaussian_process._kernels.base import Takes

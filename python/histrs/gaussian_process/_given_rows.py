@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 
 
 class LighterRows(NamedTuple):

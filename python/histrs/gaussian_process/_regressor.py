@@ -13,12 +13,12 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
-from histrs._dask import in_memory
-from histrs._docs import documented
+from histrs._checks.validation import check_random_state
+from histrs._distributed.rows import in_memory
+from histrs._estimator import documented
 from histrs._row_weights import check_weights, over_unit, weighs_nothing
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
-from histrs._validation import Matrix, check_random_state
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._docs import (
     GAUSSIAN_PROCESS,
     KERNEL_GP,

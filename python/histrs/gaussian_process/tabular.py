@@ -11,13 +11,13 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from histrs._docs import documented
+from histrs._checks.validation import validate_targets
+from histrs._estimator import documented
 from histrs._labels import checked_labels, classes_of
 from histrs._progress import StepProgress
 from histrs._repeats import DistinctRows, distinct_rows
 from histrs._row_weights import ClassWeight, check_weights, times_class_weights
-from histrs._solvers.block_cg import Array
-from histrs._validation import validate_targets
+from histrs._typing import Array
 from histrs.gaussian_process._docs import (
     CLASSIFICATION_FIT,
     CLASSIFICATION_GP,

@@ -19,10 +19,8 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.extmath import safe_sparse_dot
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._estimator import BaseEstimator
-from histrs._out import apart_from, checked_out
-from histrs._scale import may_overflow
-from histrs._validation import (
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
     canonical,
     check_finite,
@@ -30,8 +28,10 @@ from histrs._validation import (
     unchanged_on_error,
     validate_data,
 )
+from histrs._estimator import BaseEstimator
+from histrs._typing import Array
+from histrs.kernel_approximation._out import apart_from, checked_out
 
-Array: TypeAlias = NDArray[np.float64]
 DirectionsName: TypeAlias = Literal["orthogonal", "gaussian", "structured"]
 
 # Standard deviations of a projection between its smallest training value and 0.

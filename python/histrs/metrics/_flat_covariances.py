@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from histrs import _histrs
-from histrs._checked import Checked, rows_of
-from histrs._validation import count_threads
+from histrs._checks.rows import Checked, rows_of
+from histrs._checks.validation import count_threads
 from histrs.spd._mean import log_euclidean_mean
 from histrs.spd._stack import Stack
 

@@ -7,8 +7,9 @@ from typing import Any
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._validation import Matrix, count_threads
+from histrs._checks.validation import count_threads
+from histrs._estimator import documented
+from histrs._typing import Matrix
 from histrs.metrics._docs import PAIRS
 from histrs.metrics._pairs import checked_pair
 

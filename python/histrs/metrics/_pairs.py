@@ -5,17 +5,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from histrs._checked import Checked
-from histrs._frames import in_order_of
-from histrs._validation import (
+from histrs._checks.rows import Checked
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    CoreMatrix,
-    Matrix,
     canonical,
     check_array,
     check_finite,
     to_core,
 )
+from histrs._frames import in_order_of
+from histrs._typing import CoreMatrix, Matrix
 
 
 def checked_pair(

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._validation import HISTOGRAM_CHECKS
+from histrs._checks.validation import HISTOGRAM_CHECKS
 from histrs.metrics._bounds import Bounds, airm_bounds, emd_bounds, sinkhorn_bounds
 from histrs.metrics._centroids import Centroid, jbld_centroid, mean_centroid, transport_centroid
 from histrs.metrics._chi2 import additive_chi2_kernel, chi2_distances, exp_chi2_kernel

@@ -13,10 +13,10 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
+from histrs._checks.scale import may_overflow
 from histrs._estimator import BaseEstimator
 from histrs._progress import RowsProgress
-from histrs._scale import may_overflow
-from histrs._validation import Matrix
+from histrs._typing import Matrix
 from histrs.neighbors._search import check_count, in_precision
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 

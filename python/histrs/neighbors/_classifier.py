@@ -11,10 +11,11 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 
-from histrs._docs import documented
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import unchanged_on_error
+from histrs._estimator import documented
 from histrs._labels import dense_targets, encode, factors_of_classes
-from histrs._scale import may_overflow
-from histrs._validation import Matrix, unchanged_on_error
+from histrs._typing import Matrix
 from histrs.neighbors._base import BaseMetricKNN, WeightsName, votes
 from histrs.neighbors._docs import NEIGHBORS
 

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
 
-from histrs._docs import documented
-from histrs._validation import Matrix, unchanged_on_error
+from histrs._checks.validation import unchanged_on_error
+from histrs._estimator import documented
+from histrs._typing import Matrix
 from histrs.neighbors._base import BaseMetricKNN, votes
 from histrs.neighbors._docs import NEIGHBORS
 

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags, gen_batches
 
-from histrs._checked import Checked, rows_of
-from histrs._scale import check_squares
-from histrs._validation import Matrix, NameOptions, canonical, check_array, validate_data
+from histrs._checks.rows import Checked, rows_of
+from histrs._checks.scale import check_squares
+from histrs._checks.validation import NameOptions, canonical, check_array, validate_data
+from histrs._typing import Matrix
 from histrs.metrics._registry import CHECKS, METRICS, Metric, check_parameters
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
 from histrs.spd._stack import flattened, is_stack, stacked

@@ -10,7 +10,7 @@ from scipy.stats import norm
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 

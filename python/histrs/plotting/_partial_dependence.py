@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs.gaussian_process._tabular.partial_dependence import PartialDependence
 from histrs.plotting._docs import AXES
 from histrs.plotting._pairs import draw_map

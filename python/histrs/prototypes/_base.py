@@ -15,11 +15,12 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._checked import Checked
+from histrs._calibration import likely_inverse_temperature
+from histrs._checks.rows import Checked
+from histrs._checks.validation import naming_rows, unchanged_on_error
 from histrs._estimator import BaseEstimator
-from histrs._inverse_temperature import likely_inverse_temperature
 from histrs._labels import encode, factors_of_classes
-from histrs._validation import Matrix, naming_rows, unchanged_on_error
+from histrs._typing import Matrix
 from histrs.neighbors._base import positive_weights
 from histrs.neighbors._search import Found, check_count, in_precision, nearest
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags

@@ -14,17 +14,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from histrs._docs import documented
-from histrs._labels import encode
-from histrs._progress import TrainingProgress
-from histrs._row_weights import ClassWeight, in_units_of_mean
-from histrs._validation import (
-    Matrix,
+from histrs._checks.validation import (
     check_random_state,
     count_threads,
     naming_rows,
     unchanged_on_error,
 )
+from histrs._estimator import documented
+from histrs._labels import encode
+from histrs._progress import TrainingProgress
+from histrs._row_weights import ClassWeight, in_units_of_mean
+from histrs._typing import Matrix
 from histrs._warnings import warn
 from histrs.metrics import jbld_distances
 from histrs.neighbors._search import in_precision

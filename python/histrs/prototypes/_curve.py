@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from histrs._validation import Matrix
+from histrs._typing import Matrix
 from histrs.prototypes._base import PrototypeClassifier, SelectedPrototypes
 
 Float64 = NDArray[np.float64]

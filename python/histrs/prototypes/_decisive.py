@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._checks.validation import count_threads, to_core
 from histrs._threads import blas_threads_at_most
-from histrs._validation import Matrix, count_threads, to_core
+from histrs._typing import Matrix
 from histrs.transport._pairs import sinkhorn_of_pairs
 
 Float64 = NDArray[np.float64]

@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._validation import Matrix, canonical, count_threads, to_core
+from histrs._checks.validation import canonical, count_threads, to_core
+from histrs._typing import Matrix
 from histrs.prototypes._transport_loss import MAX_ITER
 from histrs.transport._arguments import check_entries, check_ground_distance
 from histrs.transport._distances import warn_of_worst

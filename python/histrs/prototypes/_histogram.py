@@ -17,14 +17,9 @@ from sklearn.utils import Tags, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._labels import encode
-from histrs._progress import TrainingProgress
-from histrs._row_blocks import in_row_blocks
-from histrs._row_weights import ClassWeight, in_units_of_mean
-from histrs._validation import (
+from histrs._checks.rows import in_row_blocks
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     canonical,
     check_random_state,
     count_threads,
@@ -33,6 +28,11 @@ from histrs._validation import (
     validate_data,
     validate_fit,
 )
+from histrs._estimator import documented
+from histrs._labels import encode
+from histrs._progress import TrainingProgress
+from histrs._row_weights import ClassWeight, in_units_of_mean
+from histrs._typing import Matrix
 from histrs._warnings import warn
 from histrs.neighbors._search import Found, nearest
 from histrs.neighbors._space import Space

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from histrs import _histrs
-from histrs._validation import Matrix, to_core
+from histrs._checks.validation import to_core
+from histrs._typing import Matrix
 from histrs.prototypes._base import Indices, Labels
 
 Float64 = NDArray[np.float64]

@@ -9,9 +9,9 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._scale import check_squares
-from histrs._sparse import refuse_sparse
-from histrs._validation import check_array
+from histrs._checks.scale import check_squares
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import check_array
 from histrs._warnings import warn
 
 Shrinkage: TypeAlias = float | Literal["ledoit-wolf", "oas"] | None

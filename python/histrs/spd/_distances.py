@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._validation import count_threads
+from histrs._checks.validation import count_threads
+from histrs._estimator import documented
 from histrs.spd._docs import MATRICES
 from histrs.spd._stack import Stack, as_stack, same_dtype
 

@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._numbers import numbers_checked
-from histrs._validation import count_threads
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.validation import count_threads
+from histrs._estimator import documented
 from histrs._warnings import warn
 from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._docs import MATRICES

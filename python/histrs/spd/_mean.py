@@ -10,9 +10,9 @@ from scipy.linalg import lapack
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._numbers import numbers_checked
-from histrs._validation import count_threads
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.validation import count_threads
+from histrs._estimator import documented
 from histrs._warnings import warn
 from histrs.spd._distances import check_definite
 from histrs.spd._docs import MATRICES

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._numbers import numbers_checked
+from histrs._checks.numbers import numbers_checked
 from histrs.spd._stack import as_stack, symmetric
 
 

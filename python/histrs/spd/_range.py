@@ -12,10 +12,9 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._scale import check_computed, exponent_of, may_overflow
-from histrs._validation import check_array, unchanged_on_error, validate_data
+from histrs._checks.scale import check_computed, exponent_of, may_overflow
+from histrs._checks.validation import check_array, unchanged_on_error, validate_data
+from histrs._estimator import BaseEstimator, documented
 from histrs.spd._docs import MATRICES
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric
 

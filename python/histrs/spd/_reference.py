@@ -9,8 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._checks.validation import count_threads
 from histrs._progress import StepProgress
-from histrs._validation import count_threads
 from histrs._warnings import warn
 from histrs.spd._distances import check_definite
 from histrs.spd._mean import Float64, MetricName, exponential, mean_of, roots, unpacked

@@ -13,9 +13,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import check_array, count_threads, unchanged_on_error
 from histrs._estimator import BaseEstimator
-from histrs._sparse import refuse_sparse
-from histrs._validation import check_array, count_threads, unchanged_on_error
 from histrs._warnings import warn
 
 Estimator: TypeAlias = Literal["scm", "oas", "lwf"] | float

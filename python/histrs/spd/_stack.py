@@ -9,9 +9,9 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._checked import Checked
-from histrs._sparse import is_sparse
-from histrs._validation import check_array
+from histrs._checks.rows import Checked
+from histrs._checks.sparse import is_sparse
+from histrs._checks.validation import check_array
 
 Stack = NDArray[Any]
 

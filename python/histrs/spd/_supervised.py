@@ -15,11 +15,10 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
+from histrs._checks.validation import check_random_state, unchanged_on_error, validate_data
+from histrs._estimator import BaseEstimator, documented
 from histrs._labels import check_labels, encode
 from histrs._progress import TrainingProgress
-from histrs._validation import check_random_state, unchanged_on_error, validate_data
 from histrs._warnings import warn
 from histrs.spd._distances import jbld_distances
 from histrs.spd._docs import MATRICES

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs.streaming._sums import Array
+from histrs._typing import Array
 
 
 class HighestScores:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
 from histrs.streaming._digest import feed
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._dask import is_dask
+from histrs._distributed.rows import is_dask
 from histrs._labels import classes_of
 
 Array = Any

@@ -13,11 +13,11 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._row_blocks import in_row_blocks
+from histrs._checks.rows import in_row_blocks
+from histrs._checks.validation import unchanged_on_error, validate_data
+from histrs._estimator import BaseEstimator, documented
 from histrs._row_weights import weighs_nothing
-from histrs._validation import Matrix, unchanged_on_error, validate_data
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._docs import PASSES
@@ -25,7 +25,6 @@ from histrs.streaming._moments import Moments
 from histrs.streaming._readers import given_rows
 from histrs.streaming._rows import ROW_CHECKS, Rows, names_in, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
-from histrs.streaming._sums import Array
 from histrs.streaming._weights import weights_of
 
 

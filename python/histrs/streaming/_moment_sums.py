@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from histrs._frames import order_of
+from histrs._typing import Array
 from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import check_finite, checked, matrix
-from histrs.streaming._sums import OVERFLOW, Array, CentredSums, finite, full
+from histrs.streaming._sums import OVERFLOW, CentredSums, finite, full
 from histrs.streaming._weights import checked_weights
 
 

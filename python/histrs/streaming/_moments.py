@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from histrs import _archive
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs.streaming._consumed import Consumed
 from histrs.streaming._digest import digest as digest_of
 from histrs.streaming._docs import PASSES

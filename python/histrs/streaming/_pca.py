@@ -16,13 +16,13 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._row_blocks import in_row_blocks
+from histrs._checks.rows import in_row_blocks
+from histrs._checks.scale import check_computed, may_overflow
+from histrs._checks.sparse import is_sparse
+from histrs._checks.validation import check_array, unchanged_on_error, validate_data
+from histrs._estimator import BaseEstimator, documented
 from histrs._row_weights import weighs_nothing
-from histrs._scale import check_computed, may_overflow
-from histrs._sparse import is_sparse
-from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
+from histrs._typing import Array, Matrix
 from histrs.streaming._docs import PASSES, STREAMS
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions, with_signs
@@ -30,7 +30,6 @@ from histrs.streaming._readers import given_rows
 from histrs.streaming._row_space import row_space
 from histrs.streaming._rows import ROW_CHECKS, names_in, set_n_features
 from histrs.streaming._source import RowSource
-from histrs.streaming._sums import Array
 from histrs.streaming._weights import weights_of
 
 # Of what the precision of `X` cannot hold.

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._calibration import Readout, fit_calibration
-from histrs._inverse_temperature import as_rows, likely_inverse_temperature
-from histrs.streaming._sums import Array
+from histrs._calibration import Readout, as_rows, fit_calibration, likely_inverse_temperature
+from histrs._typing import Array
 
 # Rows that probabilities are learned from: one number, or one for each pair of classes.
 TEMPERATURE_ROWS, SOFTMAX_ROWS = 2000, 5000

@@ -16,10 +16,10 @@ from zipfile import BadZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._dask import is_dask
+from histrs._checks.sparse import is_sparse, sound
+from histrs._checks.validation import validate_data
+from histrs._distributed.rows import is_dask
 from histrs._frames import frame_of
-from histrs._sparse import is_sparse, sound
-from histrs._validation import validate_data
 from histrs.streaming._dask import computed_partitions
 from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import ROW_CHECKS, Chunk, Rows, n_columns, set_n_features

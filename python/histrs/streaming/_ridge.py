@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs.streaming._docs import STREAMS
 from histrs.streaming._linear import (
     MomentRegressor,

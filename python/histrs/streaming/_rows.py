@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.sparse import is_sparse, sound
+from histrs._checks.validation import canonical
 from histrs._frames import numbers_of
-from histrs._sparse import is_sparse, sound
-from histrs._validation import canonical
 
 # An array or a frame, a CSR matrix, a dask array, the path of an .npy or .npz file or of Parquet or
 # CSV files, a lazy frame, or an iterable of such chunks.

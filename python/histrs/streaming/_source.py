@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from histrs._checks.validation import count_threads, with_rows_named
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
-from histrs._validation import count_threads, with_rows_named
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._consumed import Consumed
 from histrs.streaming._names import ColumnNames

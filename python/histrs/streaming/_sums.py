@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array
 from histrs.streaming._weights import RowWeights
-
-Array: TypeAlias = NDArray[np.float64]
 
 # Rows of one symmetric product. A part of the results: sums are added block by block.
 BLOCK_ROWS = 4096

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.validation import real_array
 from histrs._labels import NOTHING_WEIGHS, times_class_weights, weights_of_classes
-from histrs._validation import real_array
-
-Array: TypeAlias = NDArray[np.float64]
+from histrs._typing import Array
 
 
 @dataclass(frozen=True)

@@ -17,18 +17,14 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._dask import is_dask
+from histrs._checks.scale import exponent_of
+from histrs._checks.validation import check_random_state, count_threads, unchanged_on_error
 from histrs._distributed.answers import answers
-from histrs._docs import documented
+from histrs._distributed.rows import is_dask
+from histrs._estimator import documented
 from histrs._labels import NOTHING_WEIGHS, best_class, weights_of_classes
 from histrs._progress import SolverProgress
-from histrs._scale import exponent_of
-from histrs._validation import (
-    Matrix,
-    check_random_state,
-    count_threads,
-    unchanged_on_error,
-)
+from histrs._typing import Matrix
 from histrs._warnings import warn
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.svm._bundle_arguments import BundleArguments

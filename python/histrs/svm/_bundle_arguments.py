@@ -11,13 +11,8 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
-from histrs._dask import in_memory, is_dask
-from histrs._distributed.rows import stand_in_to_fit
-from histrs._estimator import BaseEstimator
-from histrs._labels import check_labels, classes_of
-from histrs._repeats import distinct_rows
-from histrs._scale import check_squares, exponent_of
-from histrs._validation import (
+from histrs._checks.scale import check_squares, exponent_of
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
     canonical,
     count_threads,
@@ -25,6 +20,10 @@ from histrs._validation import (
     validate_data,
     validate_fit,
 )
+from histrs._distributed.rows import in_memory, is_dask, stand_in_to_fit
+from histrs._estimator import BaseEstimator
+from histrs._labels import check_labels, classes_of
+from histrs._repeats import distinct_rows
 from histrs.quantization import ProductQuantizer
 from histrs.svm._composition import last_map
 from histrs.svm._distributed import DaskRows

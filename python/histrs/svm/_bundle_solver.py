@@ -10,12 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._checks.scale import check_steps, overflow_says
 from histrs._progress import SolverProgress
-from histrs._scale import check_steps, overflow_says
+from histrs._typing import Array
 from histrs.svm._planes import Planes
 from histrs.svm._rows import Rows
-
-Array = NDArray[np.float64]
 
 # How far behind the best point, towards the minimiser of the planes, the next plane is taken.
 _BEYOND = 0.1

@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._sparse import is_sparse
-from histrs._validation import Matrix, stored, to_core
-
-Array = NDArray[np.float64]
+from histrs._checks.sparse import is_sparse
+from histrs._checks.validation import stored, to_core
+from histrs._typing import Array, Matrix
 
 # Rows that are looked at at once.
 _CHUNK = 4096

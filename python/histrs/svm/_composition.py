@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from histrs._typing import Array
 from histrs.kernel_approximation import InnerProduct
 from histrs.kernel_approximation._inner_product import IdentityInnerProduct
 from histrs.quantization import ProductQuantizer
-
-Array = NDArray[np.float64]
 
 
 class BlockDiagonalProduct(InnerProduct):

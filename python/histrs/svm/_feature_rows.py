@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._inner_product import FactoredProduct
 from histrs.svm._composition import inner_product_of, last_map

@@ -10,17 +10,12 @@ from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._checks.scale import may_overflow
+from histrs._checks.sparse import is_sparse
+from histrs._checks.validation import canonical, check_random_state, count_threads, to_core
 from histrs._estimator import BaseEstimator
 from histrs._progress import TrainingProgress
-from histrs._scale import may_overflow
-from histrs._sparse import is_sparse
-from histrs._validation import (
-    Matrix,
-    canonical,
-    check_random_state,
-    count_threads,
-    to_core,
-)
+from histrs._typing import Matrix
 from histrs._warnings import warn
 from histrs.svm._columns import Columns, without_spare_room
 from histrs.svm._objective import Lengths, objective

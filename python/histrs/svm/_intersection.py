@@ -17,11 +17,21 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted
 
 from histrs import _histrs
-from histrs._calibration import logits_of_classes
-from histrs._dask import is_dask
+from histrs._calibration import likely_inverse_temperature, logits_of_classes
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import (
+    HISTOGRAM_CHECKS,
+    canonical,
+    check_random_state,
+    count_threads,
+    to_core,
+    unchanged_on_error,
+    validate_data,
+    validate_fit,
+)
 from histrs._distributed.answers import answers
-from histrs._docs import documented
-from histrs._inverse_temperature import likely_inverse_temperature
+from histrs._distributed.rows import is_dask
+from histrs._estimator import documented
 from histrs._labels import (
     NOTHING_WEIGHS,
     best_class,
@@ -32,18 +42,7 @@ from histrs._labels import (
 )
 from histrs._repeats import distinct_rows
 from histrs._row_weights import weighs_nothing
-from histrs._scale import may_overflow
-from histrs._validation import (
-    HISTOGRAM_CHECKS,
-    Matrix,
-    canonical,
-    check_random_state,
-    count_threads,
-    to_core,
-    unchanged_on_error,
-    validate_data,
-    validate_fit,
-)
+from histrs._typing import Matrix
 from histrs.svm._docs import MACHINES
 from histrs.svm._held_out import folds
 from histrs.svm._input_space import InputSpaceTraining

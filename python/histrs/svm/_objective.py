@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._validation import Matrix, to_core
+from histrs._checks.validation import to_core
+from histrs._typing import Matrix
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs._labels import best_class
+from histrs._typing import Array
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved_in_unit
 from histrs.svm._held_out import Indices
 from histrs.svm._rows import Rows
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

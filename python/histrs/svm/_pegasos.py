@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import entr
 
+from histrs._checks.scale import check_steps
 from histrs._progress import SolverProgress
-from histrs._scale import check_steps
+from histrs._typing import Array
 from histrs.svm._bundle_solver import Solution, Targets, relative_gaps
 from histrs.svm._rows import Rows
-
-Array = NDArray[np.float64]
 
 
 def pegasos(

@@ -13,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._sparse import is_sparse
-from histrs._validation import Matrix
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array, Matrix
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization._inner_product import FactoredProduct
-
-Array = NDArray[np.float64]
 
 # Rows that are converted or expanded at a time.
 _CHUNK = 2048

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from histrs._checked import Checked
+from histrs._checks.rows import Checked
+from histrs._checks.validation import HISTOGRAM_CHECKS, canonical, check_array, real_array
 from histrs._frames import in_order_of
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, check_array, real_array
+from histrs._typing import Matrix
 
 
 def check_pair(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None) -> tuple[Matrix, Matrix | None]:

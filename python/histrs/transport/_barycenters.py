@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
-from histrs._numbers import numbers_checked
-from histrs._scale import may_overflow
-from histrs._validation import Matrix, count_threads, real_array, to_core
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import count_threads, real_array, to_core
+from histrs._typing import Matrix
 from histrs._warnings import warn
 from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
 from histrs.transport._distances import SinkhornInfo

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from histrs._numbers import numbers_checked
-from histrs._sparse import refuse_sparse
-from histrs._validation import real_array
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import real_array
 
 # No machine holds the distances of more.
 _MOST_CELLS = 1 << 28

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._numbers import numbers_checked
-from histrs._validation import count_threads, to_core
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.validation import count_threads, to_core
 from histrs.transport._arguments import (
     check_ground_distance,
     check_max_iter,

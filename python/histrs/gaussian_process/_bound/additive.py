@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
+from histrs._checks.validation import to_core
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import PivotedCholesky
 from histrs._solvers.preconditioners import Identity, Indices, Preconditioner
-from histrs._validation import Matrix, to_core
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._bound.compact_scores import compact_score
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm

@@ -10,15 +10,15 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._memory import most_stored_rows, physical_memory
-from histrs._scale import check_computed, may_overflow
-from histrs._solvers.block_cg import Array
+from histrs._checks.scale import check_computed, may_overflow
 from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._bound.rows import stacked
 from histrs.gaussian_process._bound.scores import Score, ScoreOfPairs
 from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._memory import most_stored_rows, physical_memory
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
 
 # Part of the memory that matrices of all pairs of rows may take.

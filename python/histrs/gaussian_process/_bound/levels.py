@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._kernels.levels import LevelKernel

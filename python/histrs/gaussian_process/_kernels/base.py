@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
-from histrs._validation import count_threads
+from histrs._checks.validation import count_threads
+from histrs._typing import Array
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
 
 # Values of each parameter that a search begins with the best of.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Takes
 
 Norm: TypeAlias = Literal["l1", "l2"]

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.metrics.pairwise import euclidean_distances
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
 
 # What is tried: parts of lines, of the Laplace kernel and of curves, and amplitudes in units of the

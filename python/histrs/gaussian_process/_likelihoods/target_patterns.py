@@ -11,8 +11,8 @@ from scipy import sparse
 from sklearn.utils._missing import is_pandas_na
 
 from histrs._row_weights import RowWeights
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 
 
 class TrainingRows(NamedTuple):

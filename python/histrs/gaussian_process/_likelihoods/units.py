@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from histrs._row_weights import in_units_of_mean
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14

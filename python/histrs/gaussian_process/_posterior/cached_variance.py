@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scaled
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._posterior.krylov_space import N_PROBES, KrylovSpace
 from histrs.gaussian_process._posterior.nearby_rows import NearbyRows

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._posterior.krylov_space import KrylovSpace
 from histrs.gaussian_process._systems.system import LEAST_NOISE, System
 

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._calibration import Readout
-from histrs._row_blocks import in_row_blocks
-from histrs._scale import check_computed, may_overflow
-from histrs._solvers.block_cg import Array
+from histrs._checks.rows import in_row_blocks
+from histrs._checks.scale import check_computed, may_overflow
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.base import Bound

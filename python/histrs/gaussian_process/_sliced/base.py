@@ -12,17 +12,17 @@ from sklearn.utils import Tags, check_scalar
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._estimator import BaseEstimator
-from histrs._frames import Column, chosen, columns_of, is_table
-from histrs._row_weights import RowWeights
-from histrs._solvers.block_cg import Array
-from histrs._validation import (
+from histrs._checks.validation import (
     NameOptions,
     check_random_state,
     count_threads,
     validate_columns,
     validate_data,
 )
+from histrs._estimator import BaseEstimator
+from histrs._frames import Column, chosen, columns_of, is_table
+from histrs._row_weights import RowWeights
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._options import (
     Bins,

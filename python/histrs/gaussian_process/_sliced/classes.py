@@ -13,7 +13,7 @@ from scipy import linalg
 from histrs import _histrs
 from histrs._calibration import Readout, fit_calibration, log_losses
 from histrs._repeats import equal_rows
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._learning.spectrum import profiled_costs
 from histrs.gaussian_process._row_weights import repeats
 from histrs.gaussian_process._sliced.interactions import (

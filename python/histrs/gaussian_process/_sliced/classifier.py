@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils._param_validation import StrOptions
 
-from histrs._docs import documented
+from histrs._checks.validation import NameOptions
+from histrs._estimator import documented
 from histrs._row_weights import ClassWeight
-from histrs._solvers.block_cg import Array
-from histrs._validation import NameOptions
+from histrs._typing import Array
 from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS
 from histrs.gaussian_process._options import Bins, Fine, Solver, SolverName, VarianceName
 from histrs.gaussian_process._precision import in_precision_of_rows

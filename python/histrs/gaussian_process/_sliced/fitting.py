@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 from histrs.gaussian_process._classifier import GPClassifier
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 Pair: TypeAlias = tuple[int, int]
 Effect: TypeAlias = tuple[int, ...]

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scaled
+from histrs._typing import Array
 from histrs.gaussian_process._row_weights import repeats, rows_of
 from histrs.gaussian_process._sliced.interactions import (
     N_DRAWS,

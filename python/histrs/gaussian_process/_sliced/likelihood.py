@@ -9,10 +9,10 @@ import numpy as np
 from scipy import linalg, optimize
 from scipy.linalg import lapack
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import factorise_in_place
 from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
 from histrs.gaussian_process._sliced.projections import (
     Group,
     Indices,

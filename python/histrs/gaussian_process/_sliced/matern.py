@@ -8,9 +8,9 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from histrs._memory import most_stored_rows
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.radial import Radial
+from histrs.gaussian_process._memory import most_stored_rows
 from histrs.gaussian_process._sliced.columns import Columns
 from histrs.gaussian_process._sliced.projections import matrix_root
 

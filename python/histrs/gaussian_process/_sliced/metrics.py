@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 import numpy as np
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 MetricName: TypeAlias = Literal["learned", "identity", "pca", "whitened"]
 

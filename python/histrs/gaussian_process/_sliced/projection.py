@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._sliced.columns import Columns
 
 # Levels of a projection: with so few, products read them as bytes.

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scale_both_sides
+from histrs._typing import Array
 from histrs.kernel_approximation._sliced_distance import offsets
 
 Indices: TypeAlias = NDArray[np.intp]

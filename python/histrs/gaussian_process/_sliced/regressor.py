@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 
-from histrs._docs import documented
-from histrs._solvers.block_cg import Array
-from histrs._validation import check_random_state
+from histrs._checks.validation import check_random_state
+from histrs._estimator import documented
+from histrs._typing import Array
 from histrs.gaussian_process._docs import GAUSSIAN_PROCESS
 from histrs.gaussian_process._options import Bins, Fine, Solver, SolverName, VarianceName
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows

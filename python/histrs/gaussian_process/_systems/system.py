@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._memory import physical_memory
-from histrs._row_blocks import in_row_blocks
-from histrs._solvers.block_cg import Array, Solution, block_cg, largest_entries
+from histrs._checks.rows import in_row_blocks
+from histrs._solvers.block_cg import Solution, block_cg, largest_entries
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.coordinate_descent import Descent, coordinate_descent
 from histrs._solvers.greedy_block import greedy_block
@@ -23,9 +22,11 @@ from histrs._solvers.low_rank import survives_single_precision
 from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
 from histrs.gaussian_process._bound.additive import AdditiveBound
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._learning.hyperparameters import LARGEST, Scales
+from histrs.gaussian_process._memory import physical_memory
 from histrs.gaussian_process._options import PreconditionerName, Solver
 
 # A system that iterations do not solve is factorised if that takes at most this part of the memory.

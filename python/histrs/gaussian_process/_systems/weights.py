@@ -7,9 +7,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, inverse_of
 from histrs._solvers.row_scale import scaled
+from histrs._typing import Array
 
 
 class OfWeights(Protocol):

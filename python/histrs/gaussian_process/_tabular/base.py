@@ -12,16 +12,16 @@ from sklearn.utils import Tags, check_scalar
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._estimator import BaseEstimator
-from histrs._frames import Column, chosen, columns_of, is_table
-from histrs._row_weights import RowWeights
-from histrs._solvers.block_cg import Array
-from histrs._validation import (
+from histrs._checks.validation import (
     check_random_state,
     count_threads,
     validate_columns,
     validate_data,
 )
+from histrs._estimator import BaseEstimator
+from histrs._frames import Column, chosen, columns_of, is_table
+from histrs._row_weights import RowWeights
+from histrs._typing import Array
 from histrs.gaussian_process._row_weights import telling
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._tabular.gaps import filled, has_gaps

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.optimize import nnls
 from sklearn.linear_model import LogisticRegression
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 # Rows that equal weights of members count for.
 _EVEN = 1.0

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._tabular.blend import ClassPool
 from histrs.gaussian_process._tabular.groups import learned_names

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._tabular.blend import mixture_moments

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.all_pairs import MatrixBound
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
 from histrs.gaussian_process._kernels.algebra import Constant

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.stats import skew
 from sklearn.preprocessing import PowerTransformer
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 # Standard deviations beyond which values count as those there.
 _MOST = 6.0

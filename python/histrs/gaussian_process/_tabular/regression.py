@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from histrs._row_blocks import in_row_blocks
-from histrs._solvers.block_cg import Array
+from histrs._checks.rows import in_row_blocks
+from histrs._typing import Array
 from histrs.gaussian_process._likelihoods.units import centred, over, spreads
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._tabular.blend import mixture_moments, simplex_weights

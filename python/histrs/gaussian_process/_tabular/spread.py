@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._tabular.members import Targets, learn_levels

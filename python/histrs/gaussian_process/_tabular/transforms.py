@@ -8,7 +8,7 @@ from typing import Literal, Self, TypeAlias
 import numpy as np
 from scipy.stats import skew, yeojohnson_normmax
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._tabular.numbers import yeo_johnson
 
 TransformName: TypeAlias = Literal["identity", "log", "yeo-johnson"]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -24,14 +24,10 @@ from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import type_of_target
 
 from histrs import _histrs
-from histrs._dask import is_dask
+from histrs._checks.sparse import refuse_sparse, sound
+from histrs._distributed.rows import is_dask
 from histrs._frames import frame_of, numbers_of, refuse_text
-from histrs._sparse import refuse_sparse, sound
-
-Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
-CoreMatrix: TypeAlias = (
-    NDArray[Any] | tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], int]
-)
+from histrs._typing import CoreMatrix, Matrix
 
 # What every check of histograms asks of scikit-learn. The core itself looks for negative and
 # non-finite entries, because it can name the index of the first and reads the data anyway.
