@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from inspect import isclass, isfunction
 from textwrap import indent
 from typing import Any, TypeVar
 
@@ -43,7 +44,7 @@ class BaseEstimator(base.BaseEstimator):
 
 
 def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]:
-    """Return a decorator that puts shared descriptions into a docstring.
+    """Return a decorator that puts shared descriptions into docstrings: a class has several.
 
     Parameters
     ----------
@@ -53,11 +54,13 @@ def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]
     known = {name: text for part in shared for name, text in part.items()}
 
     def put(owner: Documented) -> Documented:
-        # There are no docstrings with python -OO.
-        if owner.__doc__ is not None:
-            owner.__doc__ = _LINE.sub(
-                lambda m: indent(known[m[2]].strip("\n"), m[1]), owner.__doc__
-            )
+        methods = filter(isfunction, vars(owner).values()) if isclass(owner) else ()
+        for member in (owner, *methods):
+            # There are no docstrings with python -OO.
+            if member.__doc__ is not None:
+                member.__doc__ = _LINE.sub(
+                    lambda m: indent(known[m[2]].strip("\n"), m[1]), member.__doc__
+                )
         return owner
 
     return put

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from histrs._checks.sparse import is_sparse
 from histrs._distributed.rows import is_dask
-from histrs._row_weights import rows_at
 from histrs._typing import Array
+from histrs._weights import rows_at
 
 # Rows whose bytes are turned at once: they stay in the cache.
 _BLOCK = 256

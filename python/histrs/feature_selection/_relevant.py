@@ -28,11 +28,11 @@ from histrs._checks.validation import (
 )
 from histrs._estimator import BaseEstimator
 from histrs._frames import frame_of
-from histrs._labels import classes_of, encode
 from histrs._progress import ChainProgress
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
+from histrs._weights import classes_of, encode
 from histrs.feature_selection._components import in_blocks, short
 from histrs.feature_selection._inclusion import (
     Chain,

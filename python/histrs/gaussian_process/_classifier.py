@@ -15,16 +15,18 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._calibration import Readout, fit_calibration, logits_of_classes
 from histrs._distributed.rows import in_memory
 from histrs._estimator import documented
-from histrs._labels import best_class, checked_labels, index_of_best
-from histrs._row_weights import (
+from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array, Matrix
+from histrs._weights import (
     ClassWeight,
+    best_class,
     check_weights,
+    checked_labels,
+    index_of_best,
     refuse_balanced,
     times_class_weights,
     weighs_nothing,
 )
-from histrs._solvers.preconditioners import Indices
-from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._docs import (
     CLASSIFICATION_FIT,

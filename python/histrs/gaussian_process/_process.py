@@ -20,11 +20,11 @@ from histrs._checks.validation import check_random_state, count_threads, naming_
 from histrs._estimator import BaseEstimator
 from histrs._progress import SolverProgress
 from histrs._repeats import DistinctRows, distinct_rows
-from histrs._row_weights import RowWeights, in_units_of_mean, over_unit
 from histrs._solvers.block_cg import Solution
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
 from histrs._warnings import warn
+from histrs._weights import RowWeights, in_units_of_mean, over_unit
 from histrs.gaussian_process import _doors, _support, _views
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._given_rows import GivenRows

@@ -16,9 +16,9 @@ from histrs._calibration import Readout
 from histrs._checks.validation import check_random_state
 from histrs._distributed.rows import in_memory
 from histrs._estimator import documented
-from histrs._row_weights import check_weights, over_unit, weighs_nothing
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array, Matrix
+from histrs._weights import check_weights, over_unit, weighs_nothing
 from histrs.gaussian_process._docs import (
     GAUSSIAN_PROCESS,
     KERNEL_GP,

@@ -13,11 +13,16 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._checks.validation import validate_targets
 from histrs._estimator import documented
-from histrs._labels import checked_labels, classes_of
 from histrs._progress import StepProgress
 from histrs._repeats import DistinctRows, distinct_rows
-from histrs._row_weights import ClassWeight, check_weights, times_class_weights
 from histrs._typing import Array
+from histrs._weights import (
+    ClassWeight,
+    check_weights,
+    checked_labels,
+    classes_of,
+    times_class_weights,
+)
 from histrs.gaussian_process._docs import (
     CLASSIFICATION_FIT,
     CLASSIFICATION_GP,

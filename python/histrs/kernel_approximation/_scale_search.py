@@ -12,9 +12,9 @@ from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
 
 from histrs._checks.validation import check_array
-from histrs._labels import check_labels
 from histrs._threads import leavable
 from histrs._typing import Array
+from histrs._weights import check_labels
 
 # Binary exponent of targets above which their squares may overflow.
 _LARGE = 400

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from histrs._checks.scale import may_overflow
 from histrs._estimator import BaseEstimator
 from histrs._progress import RowsProgress
 from histrs._typing import Matrix
+from histrs._weights import of_finite_sum, positive_weights
 from histrs.neighbors._search import check_count, in_precision
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
@@ -69,7 +69,7 @@ class BaseMetricKNN(BaseEstimator):
         self.X_fit_, self.sample_weight_ = X, None
         targets = np.asarray(targets)
         if sample_weight is not None:
-            weight = positive_weights(sample_weight, X)
+            weight = of_finite_sum(positive_weights(sample_weight, X.shape[0]))
             targets = targets[self._keep_weights(weight)]
         return targets
 
@@ -227,20 +227,6 @@ default=None
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
         return set_input_tags(super().__sklearn_tags__(), self.metric)
-
-
-def positive_weights(sample_weight: Any, X: Matrix) -> NDArray[np.float64]:
-    """Return checked weights of samples, of which some are positive."""
-    weight: NDArray[np.float64] = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    if not weight.any():
-        raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
-    with may_overflow():
-        total = weight.sum()
-    if not np.isfinite(total):
-        raise ValueError("the sum of sample_weight overflows; divide it by a scale.")
-    return weight
 
 
 def votes(distances: NDArray[Any], weights: str) -> NDArray[np.float64]:

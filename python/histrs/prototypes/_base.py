@@ -19,9 +19,15 @@ from histrs._calibration import likely_inverse_temperature
 from histrs._checks.rows import Checked
 from histrs._checks.validation import naming_rows, unchanged_on_error
 from histrs._estimator import BaseEstimator
-from histrs._labels import encode, factors_of_classes
 from histrs._typing import Matrix
-from histrs.neighbors._base import positive_weights
+from histrs._weights import (
+    encode,
+    of_finite_sum,
+    positive_weights,
+    product_of_weights,
+    refuse_zeros,
+    weights_of_classes,
+)
 from histrs.neighbors._search import Found, check_count, in_precision, nearest
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
@@ -238,9 +244,10 @@ class SelectedPrototypes(InSpace):
             self.metric_params_ = dict(self.metric_params or {})
             space = self._space()
             X, y = space.check(self, X, y=y)
-            weight = None if sample_weight is None else positive_weights(sample_weight, X)
-            used = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
-            if weight is not None:
+            weight, used = None, np.arange(len(y))
+            if sample_weight is not None:
+                weight = of_finite_sum(positive_weights(sample_weight, len(y)))
+                used = np.flatnonzero(weight)
                 X, y, weight = X[used], y[used], weight[used]
             self.classes_, labels = encode(y)
             rows = Checked(space.shaped(X))
@@ -264,13 +271,9 @@ class SelectedPrototypes(InSpace):
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        factors = factors_of_classes(class_weight, self.classes_, labels, weight)
-        if not (np.isfinite(factors).all() and (factors >= 0).all() and factors.any()):
-            raise ValueError(
-                f"class_weight = {class_weight!r}: weights are finite and not negative, and some "
-                "is positive."
-            )
-        found: NDArray[np.float64] = factors[labels] * (1.0 if weight is None else weight)
+        of_classes = weights_of_classes(class_weight, self.classes_[labels], weight)
+        found = product_of_weights(np.ones(len(labels)) if weight is None else weight, of_classes)
+        refuse_zeros(found, "class_weight")
         return found
 
     def _likely_inverse_temperature(self, training: Training, chosen: Indices) -> float:

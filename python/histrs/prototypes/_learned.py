@@ -13,10 +13,15 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._checks.validation import canonical
-from histrs._labels import checked_labels
 from histrs._repeats import distinct_rows
-from histrs._row_weights import ClassWeight, RowWeights, check_weights, times_class_weights
 from histrs._typing import Matrix
+from histrs._weights import (
+    ClassWeight,
+    RowWeights,
+    check_weights,
+    checked_labels,
+    times_class_weights,
+)
 from histrs.prototypes._base import Indices, PrototypeClassifier, Training
 from histrs.prototypes._random_mutation import hill_climb
 from histrs.prototypes._sample import class_sample

@@ -19,9 +19,8 @@ from histrs._calibration import likely_inverse_temperature
 from histrs._checks.scale import may_overflow
 from histrs._checks.validation import NameOptions, naming_rows, unchanged_on_error, validate_data
 from histrs._estimator import BaseEstimator, documented
-from histrs._labels import check_labels, encode
 from histrs._progress import StepProgress
-from histrs._row_weights import weighs_nothing
+from histrs._weights import check_labels, encode, weighs_nothing
 from histrs.metrics._registry import MEANS
 from histrs.spd._distances import airm_distances, check_definite, jbld_distances
 from histrs.spd._docs import MATRICES

@@ -17,9 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._checks.validation import check_random_state, unchanged_on_error, validate_data
 from histrs._estimator import BaseEstimator, documented
-from histrs._labels import check_labels, encode
 from histrs._progress import TrainingProgress
 from histrs._warnings import warn
+from histrs._weights import check_labels, encode
 from histrs.spd._distances import jbld_distances
 from histrs.spd._docs import MATRICES
 from histrs.spd._stack import STACK_CHECKS, Stack, flattened, stacked, symmetric

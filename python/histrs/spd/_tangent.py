@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._checks.validation import NameOptions, check_array, unchanged_on_error, validate_data
 from histrs._estimator import BaseEstimator, documented
 from histrs._progress import StepProgress
-from histrs._row_weights import weighs_nothing
+from histrs._weights import weighs_nothing
 from histrs.metrics._registry import MEANS
 from histrs.spd._docs import MATRICES
 from histrs.spd._mean import Float64, MetricName, exponential, roots, unpacked, weights_of

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._distributed.rows import is_dask
-from histrs._labels import classes_of
+from histrs._weights import classes_of
 
 Array = Any
 

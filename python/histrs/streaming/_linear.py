@@ -16,9 +16,9 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from histrs._checks.rows import in_row_blocks
 from histrs._checks.validation import unchanged_on_error, validate_data
 from histrs._estimator import BaseEstimator, documented
-from histrs._row_weights import weighs_nothing
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
+from histrs._weights import weighs_nothing
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._docs import PASSES
 from histrs.streaming._moments import Moments

@@ -13,7 +13,7 @@ from histrs._typing import Array
 from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import check_finite, checked, matrix
 from histrs.streaming._sums import OVERFLOW, CentredSums, finite, full
-from histrs.streaming._weights import checked_weights
+from histrs.streaming._weights import counted_weights
 
 
 class MomentSums:
@@ -158,7 +158,7 @@ class MomentSums:
                 f"Z has {Z.shape[1]} columns, but these are moments of {self.n_features}."
             )
         targets = np.zeros((Z.shape[0], 0)) if Y is None else self._check_targets(Y, Z.shape[0])
-        weights = checked_weights(sample_weight, Z.shape[0])
+        weights = counted_weights(sample_weight, Z.shape[0])
         kind = "_unlabelled" if Y is None else "_labelled"
         sums = getattr(self, kind)
         if sums is None:

@@ -21,8 +21,8 @@ from histrs._checks.scale import check_computed, may_overflow
 from histrs._checks.sparse import is_sparse
 from histrs._checks.validation import check_array, unchanged_on_error, validate_data
 from histrs._estimator import BaseEstimator, documented
-from histrs._row_weights import weighs_nothing
 from histrs._typing import Array, Matrix
+from histrs._weights import weighs_nothing
 from histrs.streaming._docs import PASSES, STREAMS
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions, with_signs

@@ -17,9 +17,8 @@ from sklearn.utils.metaestimators import available_if
 from histrs._calibration import logits_of_classes
 from histrs._checks.validation import unchanged_on_error, validate_data
 from histrs._estimator import documented
-from histrs._labels import best_class, classes_of, labels_or_indicator
-from histrs._row_weights import weighs_nothing
 from histrs._typing import Matrix
+from histrs._weights import best_class, classes_of, labels_or_indicator, weighs_nothing
 from histrs.streaming._class_targets import SignedTargets
 from histrs.streaming._dask import are_indicators, unique
 from histrs.streaming._docs import PASSES, STREAMS

@@ -20,7 +20,7 @@ from histrs.streaming._probabilities import (
 from histrs.streaming._ridge_on_components import RidgeOnComponents
 from histrs.streaming._rows import checked
 from histrs.streaming._source import RowSource, in_chunk
-from histrs.streaming._weights import ClassWeights, checked_weights
+from histrs.streaming._weights import ClassWeights, counted_weights
 
 
 class RidgeOfClasses(RidgeOnComponents):
@@ -113,7 +113,7 @@ class RidgeOfClasses(RidgeOnComponents):
             with in_chunk(number, source):
                 scores = np.asarray(checked(Z) @ self.coef_.T + self.intercept_)
                 scores = np.hstack([-scores, scores]) if n_classes == 2 else scores
-                weights = checked_weights(sample_weight, len(scores))
+                weights = counted_weights(sample_weight, len(scores))
                 highest.update(scores, None if weights is None else weights.copies)
         self.score_thresholds_ = lowest = highest.lowest()
         shift = (lowest[1:] - lowest[:1]) / 2 if n_classes == 2 else lowest - lowest.mean()

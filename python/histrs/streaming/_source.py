@@ -21,7 +21,7 @@ from histrs.streaming._names import ColumnNames
 from histrs.streaming._readers import RowReader, reader_of
 from histrs.streaming._rows import Chunk, Rows
 from histrs.streaming._sums import BLOCK_ROWS
-from histrs.streaming._weights import checked_weights
+from histrs.streaming._weights import counted_weights
 
 CHUNK_SIZE = BLOCK_ROWS
 
@@ -108,7 +108,7 @@ class RowSource:
                 encoded = None if targets is None else self.encode(targets)
                 weights = self._weighed(targets, weights)
                 if self.step > 1:
-                    weights = checked_weights(weights, _num_samples(Z))
+                    weights = counted_weights(weights, _num_samples(Z))
                     used = _used(Z, weights)
                     kept = used[-n_seen % self.step :: self.step]
                     n_seen += len(used)
@@ -214,5 +214,5 @@ class _Features:
 def _used(Z: Any, weights: Any) -> NDArray[np.intp]:
     """Return the indices of the rows of a chunk that have a positive weight."""
     n_rows = _num_samples(Z)
-    checked = checked_weights(weights, n_rows)
+    checked = counted_weights(weights, n_rows)
     return np.arange(n_rows) if checked is None else np.flatnonzero(checked.total > 0)

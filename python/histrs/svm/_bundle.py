@@ -22,10 +22,10 @@ from histrs._checks.validation import check_random_state, count_threads, unchang
 from histrs._distributed.answers import answers
 from histrs._distributed.rows import is_dask
 from histrs._estimator import documented
-from histrs._labels import NOTHING_WEIGHS, best_class, weights_of_classes
 from histrs._progress import SolverProgress
 from histrs._typing import Matrix
 from histrs._warnings import warn
+from histrs._weights import best_class, refuse_zeros, weights_of_classes
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.svm._bundle_arguments import BundleArguments
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_in_unit
@@ -285,8 +285,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
                 X.features(self) if isinstance(X, DaskRows) else self._rows(self._features(X))
             )
             targets = self._targets(y, weight)
-            if not targets.weights.any():
-                raise ValueError(NOTHING_WEIGHS)
+            refuse_zeros(targets.weights, "class_weight")
             start = self._start(rows) if goes_on else None
             self.alpha_ = float(self.alpha)
             for name in ("alphas_", "cv_scores_", "_warm"):

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._checks.scale import check_squares, exponent_of
@@ -22,8 +22,8 @@ from histrs._checks.validation import (
 )
 from histrs._distributed.rows import in_memory, is_dask, stand_in_to_fit
 from histrs._estimator import BaseEstimator
-from histrs._labels import check_labels, classes_of
 from histrs._repeats import distinct_rows
+from histrs._weights import check_labels, classes_of, positive_weights
 from histrs.quantization import ProductQuantizer
 from histrs.svm._composition import last_map
 from histrs.svm._distributed import DaskRows
@@ -64,10 +64,8 @@ class BundleArguments(BaseEstimator):
             X = self._check_entries(X, self.feature_map)
         check_labels(y)
         labels = y
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = positive_weights(sample_weight, len(y))
         used = weight > 0.0
-        if not used.any():
-            raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
         if distributed:
             X, y, weight = DaskRows(given, np.flatnonzero(used)), y[used], weight[used]
         elif not used.all():

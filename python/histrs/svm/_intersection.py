@@ -14,7 +14,7 @@ from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
 from histrs._calibration import likely_inverse_temperature, logits_of_classes
@@ -32,17 +32,19 @@ from histrs._checks.validation import (
 from histrs._distributed.answers import answers
 from histrs._distributed.rows import is_dask
 from histrs._estimator import documented
-from histrs._labels import (
-    NOTHING_WEIGHS,
+from histrs._repeats import distinct_rows
+from histrs._typing import Matrix
+from histrs._weights import (
     best_class,
     check_labels,
     classes_of,
-    times_class_weights,
+    positive_weights,
+    product_of_weights,
+    refuse_balanced,
+    refuse_zeros,
+    weighs_nothing,
     weights_of_classes,
 )
-from histrs._repeats import distinct_rows
-from histrs._row_weights import weighs_nothing
-from histrs._typing import Matrix
 from histrs.svm._docs import MACHINES
 from histrs.svm._held_out import folds
 from histrs.svm._input_space import InputSpaceTraining
@@ -243,8 +245,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
                     "to be greater than one."
                 )
             weights = self._weights(weight, y)
-            if not weights.any():
-                raise ValueError(NOTHING_WEIGHS)
+            refuse_zeros(weights, "class_weight")
             self._train(self._start(X), signs_of(y, self.classes_), weights)
             self.__dict__.pop("inverse_temperature_", None)
             if self.probability:
@@ -283,10 +284,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         if weighs_nothing(sample_weight, X):
             return self
         with unchanged_on_error(self):
-            if self.class_weight == "balanced":
-                raise ValueError(
-                    'class_weight = "balanced" needs all data: give partial_fit a dict of weights.'
-                )
+            refuse_balanced(self.class_weight)
             first = not hasattr(self, "coef_")
             X, y, weight = self._check_training(X, y, sample_weight, reset=first)
             self._check_classes(y, classes, first)
@@ -391,7 +389,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             )
         logits, rows = np.concatenate(scores), np.concatenate(held_out)
         of_classes = weights_of_classes(self.class_weight, y, weight)
-        total = times_class_weights(weight, of_classes)
+        total = product_of_weights(weight, of_classes)
         distances = logits.max(axis=1, keepdims=True) - logits
         return likely_inverse_temperature(distances, indices[rows], total[rows], weight[rows])
 
@@ -433,10 +431,8 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         check_labels(y)
         X = canonical(X)
         _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = positive_weights(sample_weight, len(y))
         used = weight > 0.0
-        if not used.any():
-            raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
         return (X, y, weight) if used.all() else (X[used], y[used], weight[used])
 
     def _check_classes(self, y: NDArray[Any], classes: Any, first: bool) -> None:
@@ -456,7 +452,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
 
     def _weights(self, weight: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
         of_classes = weights_of_classes(self.class_weight, y, weight)
-        weight = times_class_weights(weight, of_classes)
+        weight = product_of_weights(weight, of_classes)
         return np.tile(weight, (self._n_problems(), 1))
 
     def __sklearn_tags__(self) -> Tags:

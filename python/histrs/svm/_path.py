@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._labels import best_class
 from histrs._typing import Array
+from histrs._weights import best_class
 from histrs.svm._bundle_solver import Solution, Targets, solve, solved_in_unit
 from histrs.svm._held_out import Indices
 from histrs.svm._rows import Rows

@@ -8,8 +8,8 @@ import numpy as np
 from scipy.spatial.distance import cdist
 
 from histrs import _histrs
-from histrs._row_weights import in_units_of_mean
 from histrs._typing import Array
+from histrs._weights import in_units_of_mean
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 from histrs.spd._distances import check_definite

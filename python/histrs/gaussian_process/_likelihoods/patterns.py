@@ -12,9 +12,9 @@ from sklearn.base import clone
 from sklearn.metrics import r2_score
 from sklearn.utils.validation import check_consistent_length
 
-from histrs._row_weights import rows_at
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
+from histrs._weights import rows_at
 from histrs.gaussian_process._likelihoods.target_patterns import (
     Pattern,
     TrainingRows,

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.utils._missing import is_pandas_na
 
-from histrs._row_weights import RowWeights
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
+from histrs._weights import RowWeights
 
 
 class TrainingRows(NamedTuple):

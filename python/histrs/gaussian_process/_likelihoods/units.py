@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from histrs._row_weights import in_units_of_mean
 from histrs._typing import Array
+from histrs._weights import in_units_of_mean
 
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14

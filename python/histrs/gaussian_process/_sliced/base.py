@@ -21,8 +21,8 @@ from histrs._checks.validation import (
 )
 from histrs._estimator import BaseEstimator
 from histrs._frames import Column, chosen, columns_of, is_table
-from histrs._row_weights import RowWeights
 from histrs._typing import Array
+from histrs._weights import RowWeights
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._options import (
     Bins,

@@ -11,18 +11,19 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._checks.validation import validate_targets
 from histrs._estimator import documented
-from histrs._labels import checked_labels, classes_of
 from histrs._repeats import distinct_rows
-from histrs._row_weights import (
+from histrs._solvers.preconditioners import Indices
+from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
+from histrs._weights import (
     ClassWeight,
     check_weights,
+    checked_labels,
+    classes_of,
     refuse_balanced,
     times_class_weights,
     weighs_nothing,
 )
-from histrs._solvers.preconditioners import Indices
-from histrs._threads import blas_threads_at_most
-from histrs._typing import Array
 from histrs.gaussian_process._classifier import GPClassifier
 from histrs.gaussian_process._docs import CLASSIFICATION_FIT, UPDATES
 from histrs.gaussian_process._given_rows import GivenRows

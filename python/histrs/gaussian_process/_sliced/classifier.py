@@ -10,8 +10,8 @@ from sklearn.utils._param_validation import StrOptions
 
 from histrs._checks.validation import NameOptions
 from histrs._estimator import documented
-from histrs._row_weights import ClassWeight
 from histrs._typing import Array
+from histrs._weights import ClassWeight
 from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS
 from histrs.gaussian_process._options import Bins, Fine, Solver, SolverName, VarianceName
 from histrs.gaussian_process._precision import in_precision_of_rows

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from histrs._checks.validation import validate_targets
 from histrs._estimator import documented
 from histrs._repeats import distinct_rows
-from histrs._row_weights import check_weights, weighs_nothing
 from histrs._typing import Array
+from histrs._weights import check_weights, weighs_nothing
 from histrs.gaussian_process._docs import REGRESSION_FIT, UPDATES
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant

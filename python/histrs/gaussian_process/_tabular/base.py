@@ -20,8 +20,8 @@ from histrs._checks.validation import (
 )
 from histrs._estimator import BaseEstimator
 from histrs._frames import Column, chosen, columns_of, is_table
-from histrs._row_weights import RowWeights
 from histrs._typing import Array
+from histrs._weights import RowWeights
 from histrs.gaussian_process._row_weights import telling
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._tabular.gaps import filled, has_gaps
