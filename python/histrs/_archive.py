@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._typing import Array
+
 if sys.platform != "win32":
     import fcntl
 
@@ -31,7 +33,7 @@ _DIGEST_BYTES = hashlib.sha256().digest_size
 
 _TEMPORARY = re.compile(r"\.histrs-[0-9a-f]{16}\.tmp")
 
-Content = tuple[dict[str, Any], dict[str, NDArray[np.float64]]]
+Content = tuple[dict[str, Any], dict[str, Array]]
 
 
 def write(

@@ -27,7 +27,7 @@ from histrs import _histrs
 from histrs._checks.sparse import refuse_sparse, sound
 from histrs._distributed.rows import is_dask
 from histrs._frames import frame_of, numbers_of, refuse_text
-from histrs._typing import CoreMatrix, Matrix
+from histrs._typing import Array, CoreMatrix, Matrix
 
 # What every check of histograms asks of scikit-learn. The core itself looks for negative and
 # non-finite entries, because it can name the index of the first and reads the data anyway.
@@ -253,7 +253,7 @@ def canonical(X: Matrix) -> Matrix:
     return X
 
 
-def real_array(values: Any, name: str) -> NDArray[np.float64]:
+def real_array(values: Any, name: str) -> Array:
     """Return numbers as an array in double precision, of any shape; entries are not looked at."""
     refuse_sparse(values, name)
     try:

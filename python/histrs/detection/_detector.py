@@ -13,6 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._typing import Array
 from histrs.detection._detector_learning import DetectorLearning
 from histrs.detection._evaluation import average_precision, non_maximum_suppression
 from histrs.detection._examples import (
@@ -301,7 +302,7 @@ class PartDetector(DetectorLearning):
         )
         return [Component(*each) for each in arrays]
 
-    def _scale_of(self, level: NDArray[Any]) -> NDArray[np.float64]:
+    def _scale_of(self, level: NDArray[Any]) -> Array:
         """Return the scales of levels of roots."""
         octave = self._learned[1] if self.anchors_.shape[1] else 0
         return np.asarray(2.0 ** (-(level - octave) / self._learned[1]))

@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs._checks.validation import check_random_state, count_threads, unchanged_on_error
 from histrs._estimator import BaseEstimator
 from histrs._progress import StepProgress
+from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.detection._examples import (
     Budget,
@@ -57,8 +58,8 @@ class DetectorLearning(BaseEstimator):
     roots_: list[NDArray[np.float32]]
     parts_: list[NDArray[np.float32]]
     anchors_: NDArray[np.int64]
-    deformations_: NDArray[np.float64]
-    intercepts_: NDArray[np.float64]
+    deformations_: Array
+    intercepts_: Array
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, images: Images, boxes: Sequence[ArrayLike]) -> Self:

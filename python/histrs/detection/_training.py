@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._typing import Array
 from histrs.detection._evaluation import non_maximum_suppression
 from histrs.detection._examples import Budget, Examples, Image, Model, Settings, shared_boxes
 from histrs.detection._images import Boxes
@@ -206,8 +207,8 @@ class Training:
     def _with(
         self,
         component: Component,
-        coef: NDArray[np.float64],
-        deformations: NDArray[np.float64],
+        coef: Array,
+        deformations: Array,
         bias: float,
     ) -> Component:
         cells = coef.reshape(-1, *self.settings.tail).astype(np.float32)

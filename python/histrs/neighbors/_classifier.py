@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import StrOptions
 
 from histrs._checks.validation import unchanged_on_error
 from histrs._estimator import documented
-from histrs._typing import Matrix
+from histrs._typing import Array, Matrix
 from histrs._weights import (
     dense_targets,
     encode,
@@ -222,7 +222,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         shares = [part.astype(distances.dtype, copy=False) for part in found]
         return shares if self._has_outputs else shares[0]
 
-    def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> list[NDArray[np.float64]]:
+    def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> list[Array]:
         """Return the shares of the classes of each output."""
         counts = self._weighed(counts, indices)
         codes = self.y_fit_.reshape(len(self.y_fit_), -1)

@@ -11,6 +11,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._estimator import documented
+from histrs._typing import Array
 from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 
@@ -88,9 +89,7 @@ def plot_calibration(
     return ax
 
 
-def _sure_and_right(
-    model: Any, X: ArrayLike, y: NDArray[Any]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _sure_and_right(model: Any, X: ArrayLike, y: NDArray[Any]) -> tuple[Array, NDArray[np.bool_]]:
     """Return the probability of a class for every row, and whether the row is of it."""
     probabilities = np.asarray(model.predict_proba(X), dtype=np.float64)
     classes = np.asarray(model.classes_)
@@ -100,9 +99,7 @@ def _sure_and_right(
     return probabilities[np.arange(len(y)), best], y == classes[best]
 
 
-def _draw_classifier(
-    ax: Any, sure: NDArray[np.float64], right: NDArray[np.bool_], n_bins: int
-) -> None:
+def _draw_classifier(ax: Any, sure: Array, right: NDArray[np.bool_], n_bins: int) -> None:
     bins = np.minimum((sure * n_bins).astype(np.intp), n_bins - 1)
     counts = np.bincount(bins, minlength=n_bins)
     filled = counts > 0
@@ -118,9 +115,7 @@ def _draw_classifier(
     ax.set_ylabel("observed share")
 
 
-def _draw_intervals(
-    ax: Any, mean: NDArray[np.float64], std: NDArray[np.float64], y: NDArray[Any]
-) -> None:
+def _draw_intervals(ax: Any, mean: Array, std: Array, y: NDArray[Any]) -> None:
     with np.errstate(divide="ignore", invalid="ignore"):
         distance = np.abs(y - mean) / std
     # A prediction without doubt is within every interval where it is right.

@@ -19,7 +19,7 @@ from histrs._calibration import likely_inverse_temperature
 from histrs._checks.rows import Checked
 from histrs._checks.validation import naming_rows, unchanged_on_error
 from histrs._estimator import BaseEstimator
-from histrs._typing import Matrix
+from histrs._typing import Array, Matrix
 from histrs._weights import (
     encode,
     of_finite_sum,
@@ -183,7 +183,7 @@ class Training(NamedTuple):
     """Rows; `Checked` ones where prototypes are added one by one."""
     labels: Labels
     classes: NDArray[Any]
-    weights: NDArray[np.float64] | None = None
+    weights: Array | None = None
 
     def some(self, indices: Indices) -> dict[str, Any]:
         """Return some of the samples as `fit` and `score` take them."""
@@ -264,9 +264,7 @@ class SelectedPrototypes(InSpace):
             self.sample_indices_ = used[indices]
         return self
 
-    def _with_classes(
-        self, weight: NDArray[np.float64] | None, labels: Labels
-    ) -> NDArray[np.float64] | None:
+    def _with_classes(self, weight: Array | None, labels: Labels) -> Array | None:
         """Return weights times those of the classes, for rules that have them."""
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
@@ -288,7 +286,7 @@ class SelectedPrototypes(InSpace):
         distances = self._class_distances(D.astype(np.float64))
         return likely_inverse_temperature(distances, training.labels[others], weights)
 
-    def _class_distances(self, D: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _class_distances(self, D: Array) -> Array:
         """Return distances to the nearest prototype of each class, infinite where it has none."""
         # What is too far to be told is still nearer than a class without a prototype.
         D = np.minimum(D, np.finfo(np.float64).max)
@@ -307,7 +305,7 @@ class SelectedPrototypes(InSpace):
             scores = self._voted(D, scores)
         return in_precision(scores, queries.dtype)
 
-    def _voted(self, D: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _voted(self, D: Array, scores: Array) -> Array:
         """Return logarithms of numbers of votes, with one vote more by the nearest distances.
 
         It is less than one for a class, so that it decides where others tie.

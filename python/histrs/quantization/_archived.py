@@ -6,9 +6,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from histrs import _archive
+from histrs._typing import Array
 from histrs.quantization._metrics import METRICS
 
 # Codewords that a code can name.
@@ -44,7 +44,7 @@ def parts_of(quantizer: Any) -> _archive.Content:
     return header, arrays
 
 
-def state_of(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
+def state_of(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Return the fitted attributes that a file holds, or refuse what no quantiser has."""
     codebooks, counts, offsets = (arrays[name] for name in ("codebooks", "counts", "offsets"))
     require = _archive.require

@@ -33,7 +33,7 @@ from histrs._checks.validation import (
 )
 from histrs._estimator import BaseEstimator
 from histrs._progress import StepProgress
-from histrs._typing import Matrix
+from histrs._typing import Array, Matrix
 from histrs.kernel_approximation import InnerProduct
 from histrs.metrics._registry import CODE_METRICS, CodeMetricName
 from histrs.quantization import _codebooks
@@ -193,7 +193,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_levels_: int
     n_features_in_: int
     block_offsets_: NDArray[np.int64]
-    counts_: NDArray[np.float64]
+    counts_: Array
 
     def __init__(
         self,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from histrs._typing import Array
 
@@ -17,7 +16,7 @@ class HighestScores:
         # Rows that each stands for, where it is not one.
         self._copies: Array | None = None
 
-    def update(self, scores: NDArray[np.float64], copies: Array | None = None) -> None:
+    def update(self, scores: Array, copies: Array | None = None) -> None:
         """Add scores of shape (n_rows, n_classes), and how many rows each row stands for."""
         if copies is not None or self._copies is not None:
             self._update_counted(scores, np.ones(len(scores)) if copies is None else copies)
@@ -28,7 +27,7 @@ class HighestScores:
             scores = np.partition(scores, -self._rank, axis=0)[-self._rank :]
         self._highest = scores.copy()
 
-    def _update_counted(self, scores: NDArray[np.float64], copies: Array) -> None:
+    def _update_counted(self, scores: Array, copies: Array) -> None:
         counts = np.broadcast_to(copies[:, None], scores.shape)
         if self._highest is not None:
             before = np.ones_like(self._highest) if self._copies is None else self._copies

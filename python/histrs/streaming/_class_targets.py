@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from histrs._typing import Array
+
 
 @dataclass(frozen=True)
 class SignedTargets:
@@ -15,7 +17,7 @@ class SignedTargets:
 
     classes: NDArray[Any]
 
-    def __call__(self, labels: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, labels: ArrayLike) -> Array:
         labels = np.asarray(labels)
         if labels.ndim != 1:
             raise ValueError(f"Y has shape {labels.shape}: expected a class for each row.")
@@ -32,5 +34,5 @@ class SignedTargets:
 class IndicatorTargets:
     """Targets of labels of which a row may have several: 1 for those that it has, -1 for others."""
 
-    def __call__(self, indicator: ArrayLike) -> NDArray[np.float64]:
+    def __call__(self, indicator: ArrayLike) -> Array:
         return np.where(np.asarray(indicator) > 0, 1.0, -1.0)

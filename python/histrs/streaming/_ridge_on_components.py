@@ -7,9 +7,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.streaming._blocks import block_components, block_path, block_sizes
 from histrs.streaming._linear import (
@@ -131,7 +131,7 @@ class RidgeOnComponents(LinearModel):
         self.coef_, self.intercept_ = path.solve(self.alpha_)
         self._warn_at_edge(path)
 
-    def _given_alphas(self) -> NDArray[np.float64]:
+    def _given_alphas(self) -> Array:
         alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
         if alphas.ndim != 1 or not alphas.size or not np.all((alphas > 0) & np.isfinite(alphas)):
             raise ValueError(f"alphas = {self.alphas!r}: expected positive penalties.")
@@ -142,7 +142,7 @@ class RidgeOnComponents(LinearModel):
             )
         return alphas
 
-    def _selection(self, alphas: NDArray[np.float64], source: RowSource | None) -> str:
+    def _selection(self, alphas: Array, source: RowSource | None) -> str:
         if self.selection != "auto":
             return self.selection
         # A single penalty is worth no pass, and an iterator has none left.

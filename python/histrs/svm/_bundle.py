@@ -23,7 +23,7 @@ from histrs._distributed.answers import answers
 from histrs._distributed.rows import is_dask
 from histrs._estimator import documented
 from histrs._progress import SolverProgress
-from histrs._typing import Matrix
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs._weights import best_class, refuse_zeros, weights_of_classes
 from histrs.kernel_approximation import ExpChi2Sampler
@@ -210,8 +210,8 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         "verbose": ["verbose"],
     }
 
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
+    coef_: Array
+    intercept_: Array
     classes_: NDArray[Any]
 
     def __init__(
@@ -372,7 +372,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         dtype = X.dtype if X.dtype == np.float32 else np.float64
         return np.ascontiguousarray(scores.T, dtype=dtype)
 
-    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64]) -> Targets:
+    def _targets(self, y: NDArray[Any], weight: Array) -> Targets:
         labels = np.searchsorted(self.classes_, y).astype(np.int32)
         n_classes = len(self.classes_)
         positive = np.arange(1 if n_classes == 2 else 0, n_classes, dtype=np.int32)
@@ -401,7 +401,7 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         self,
         rows: Rows,
         y: NDArray[Any],
-        weight: NDArray[np.float64],
+        weight: Array,
         given: tuple[NDArray[Any], NDArray[np.intp]],
     ) -> Solution | None:
         """Choose the strength by parts held out; return models of the first part to start from."""

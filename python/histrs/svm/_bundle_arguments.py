@@ -23,6 +23,7 @@ from histrs._checks.validation import (
 from histrs._distributed.rows import in_memory, is_dask, stand_in_to_fit
 from histrs._estimator import BaseEstimator
 from histrs._repeats import distinct_rows
+from histrs._typing import Array
 from histrs._weights import check_labels, classes_of, positive_weights
 from histrs.quantization import ProductQuantizer
 from histrs.svm._composition import last_map
@@ -49,7 +50,7 @@ class BundleArguments(BaseEstimator):
 
     def _check_training(
         self, X: Any, y: Any, sample_weight: Any
-    ) -> tuple[Any, NDArray[Any], NDArray[np.float64], tuple[NDArray[Any], NDArray[np.intp]]]:
+    ) -> tuple[Any, NDArray[Any], Array, tuple[NDArray[Any], NDArray[np.intp]]]:
         """Return distinct rows, their labels and weights, and labels and places of those given."""
         self._check_parameters()
         given, distributed = X, is_dask(X)

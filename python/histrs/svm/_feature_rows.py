@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._checks.sparse import is_sparse
+from histrs._typing import Array
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._inner_product import FactoredProduct
 from histrs.svm._composition import inner_product_of, last_map
@@ -36,9 +36,7 @@ def rows_of(
     return ExpandedRows(features, product, codebooks.dtype, n_threads)
 
 
-def scores_of(
-    feature_map: Any, features: Any, coef: NDArray[np.float64], n_threads: int
-) -> NDArray[np.float64]:
+def scores_of(feature_map: Any, features: Any, coef: Array, n_threads: int) -> Array:
     """Return the scores of features, of shape (n_problems, n_samples)."""
     quantizer = last_map(feature_map)
     if not isinstance(quantizer, ProductQuantizer):

@@ -15,7 +15,7 @@ from histrs._checks.sparse import is_sparse
 from histrs._checks.validation import canonical, check_random_state, count_threads, to_core
 from histrs._estimator import BaseEstimator
 from histrs._progress import TrainingProgress
-from histrs._typing import Matrix
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs.svm._columns import Columns, without_spare_room
 from histrs.svm._objective import Lengths, objective
@@ -32,9 +32,9 @@ class InputSpaceTraining(BaseEstimator):
 
     classes_: NDArray[Any]
     coef_: Any
-    intercept_: NDArray[np.float64]
+    intercept_: Array
     n_iter_: int
-    _last: NDArray[np.float64]
+    _last: Array
     _lengths: Lengths
 
     def _n_problems(self) -> int:
@@ -106,7 +106,7 @@ class InputSpaceTraining(BaseEstimator):
             )
         return np.hstack([X, last])
 
-    def _train(self, X: Matrix, signs: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+    def _train(self, X: Matrix, signs: Array, weights: Array) -> None:
         # The same objective, divided by the mean weight: steps have the length that eta0 asks for.
         # The largest weight comes first, since the mean may be below the least number.
         largest = float(weights.max())
@@ -153,14 +153,14 @@ class InputSpaceTraining(BaseEstimator):
     def _pass(
         self,
         X: Matrix,
-        signs: NDArray[np.float64],
-        weights: NDArray[np.float64],
+        signs: Array,
+        weights: Array,
         rng: np.random.RandomState,
-        coef: NDArray[np.float64],
+        coef: Array,
         eta: float,
         t: float,
         alpha: float,
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         order = rng.permutation(X.shape[0]).astype(np.int64)
         steps = (self.margin_, eta, float(alpha), t)
         n_threads = count_threads(self.n_jobs)

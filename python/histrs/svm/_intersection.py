@@ -33,7 +33,7 @@ from histrs._distributed.answers import answers
 from histrs._distributed.rows import is_dask
 from histrs._estimator import documented
 from histrs._repeats import distinct_rows
-from histrs._typing import Matrix
+from histrs._typing import Array, Matrix
 from histrs._weights import (
     best_class,
     check_labels,
@@ -178,7 +178,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         "verbose": ["verbose"],
     }
 
-    coef_: NDArray[np.float64] | sparse.csr_matrix
+    coef_: Array | sparse.csr_matrix
     classes_: NDArray[Any]
     _order_seed: int
 
@@ -365,9 +365,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             logits = self.inverse_temperature_ * (logits - logits.max(axis=1, keepdims=True))
         return np.asarray(softmax(logits, axis=1))
 
-    def _likely_inverse_temperature(
-        self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]
-    ) -> float:
+    def _likely_inverse_temperature(self, X: Any, y: NDArray[Any], weight: Array) -> float:
         """Return the factor of scores at which the labels of rows held out are most likely."""
         random = check_random_state(self.random_state)
         indices = np.searchsorted(self.classes_, y)
@@ -420,7 +418,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
 
     def _check_training(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
+    ) -> tuple[Matrix, NDArray[Any], Array]:
         if is_dask(X):
             raise TypeError(
                 "X is a dask array, and steps go from row to row in one process: give partition "
@@ -450,7 +448,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
                 f"y holds {unknown.tolist()[0]!r}, which is not in classes; list it there."
             )
 
-    def _weights(self, weight: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
+    def _weights(self, weight: Array, y: NDArray[Any]) -> Array:
         of_classes = weights_of_classes(self.class_weight, y, weight)
         weight = product_of_weights(weight, of_classes)
         return np.tile(weight, (self._n_problems(), 1))

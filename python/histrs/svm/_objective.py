@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._checks.validation import to_core
-from histrs._typing import Matrix
+from histrs._typing import Array, Matrix
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Lengths:
         return self.maximum if self.n_positive else 1.0
 
 
-def signs_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
+def signs_of(y: NDArray[Any], classes: NDArray[Any]) -> Array:
     """Return 1 and -1 of shape (n_problems, n_samples); two classes are one problem."""
     positive = classes[1:] if len(classes) == 2 else classes
     return np.where(y[None] == positive[:, None], 1.0, -1.0)
@@ -66,9 +66,9 @@ def signs_of(y: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.float64]:
 
 def objective(
     X: Matrix,
-    signs: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    coef: NDArray[np.float64],
+    signs: Array,
+    weights: Array,
+    coef: Array,
     margin: float,
     alpha: float,
     n_threads: int,
