@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -235,12 +234,7 @@ def solve(
 
 
 def solved_in_unit(
-    method: Callable[..., Solution],
-    rows: Rows,
-    targets: Targets,
-    alpha: float,
-    tol: float,
-    max_iter: int,
+    rows: Rows, targets: Targets, alpha: float, tol: float, max_iter: int, **options: Any
 ) -> Solution:
     """Solve problems whose weights are in a unit, and return objectives in units of the user."""
     with overflow_says(
@@ -249,7 +243,8 @@ def solved_in_unit(
     ):
         # A regulariser beyond all losses is one however large.
         scaled = min(alpha, float(np.ldexp(_LARGEST, min(targets.unit, 0))))
-        found = method(rows, targets, float(np.ldexp(scaled, -targets.unit)), tol, max_iter)
+        scaled = float(np.ldexp(scaled, -targets.unit))
+        found = solve(rows, targets, scaled, tol, max_iter, **options)
         objective, gap = (
             np.ldexp(values, targets.unit) for values in (found.objective, found.dual_gap)
         )

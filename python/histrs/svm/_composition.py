@@ -59,6 +59,12 @@ def last_map(transformer: Any) -> Any:
     return transformer
 
 
+def quantizer_of(transformer: Any) -> ProductQuantizer | None:
+    """Return the quantizer whose codes a transformer returns; None where these are no codes."""
+    last = last_map(transformer)
+    return last if isinstance(last, ProductQuantizer) else None
+
+
 def inner_product_of(transformer: Any, n_features: int) -> InnerProduct | None:
     """Return the inner product of the features of a fitted transformer; None is the identity.
 
@@ -115,7 +121,7 @@ def _side_by_side(union: FeatureUnion | ColumnTransformer, n_features: int) -> I
         if _is_nothing(part) or width == 0:
             parts.append((width or 0, None))
             continue
-        if isinstance(last_map(part), ProductQuantizer):
+        if quantizer_of(part) is not None:
             raise ValueError(
                 f"feature_map: {name!r} returns codes, which are numbers of codewords and not "
                 "features that can stand beside others; make one ProductQuantizer of all columns "
