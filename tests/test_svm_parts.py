@@ -16,13 +16,13 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm._columns import Columns, without_spare_room
 from histrs.svm._composition import BlockDiagonalProduct, inner_product_of, last_map
 from histrs.svm._distributed import _n_bytes, _RowBlock
 from histrs.svm._held_out import folds
-from histrs.svm._objective import Lengths, signs_of
+from histrs.svm._input_space import signs_of
 from histrs.svm._planes import Planes
 from histrs.svm._rows import CodeRows, FeatureRows, RowsWithIntercept
+from histrs.svm._units import Columns, Lengths, without_spare_room
 from tests.oracles import bundle as oracle
 from tests.oracles import quantization as codes_oracle
 
@@ -56,7 +56,7 @@ def test_columns_are_where_entries_begin_and_their_spread(n, n_before, chunk, se
     begin = np.where((seen > 0).all(axis=0), seen.min(axis=0), 0.0)
     spread = np.where(seen > 0, seen - begin, 0.0).std(axis=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("histrs.svm._columns._CHUNK", chunk)
+        patch.setattr("histrs.svm._units._CHUNK", chunk)
         for container in CONTAINERS:
             known = (n_before, before) if n_before else None
             columns, constant = Columns.of(container(X), spread=True, n_threads=1, before=known)
@@ -75,7 +75,7 @@ def test_columns_are_where_entries_begin_and_their_spread(n, n_before, chunk, se
 @pytest.mark.parametrize("chunk", [1, 3, 4096])
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e150])
 def test_columns_differ_beyond_a_hundred_times_the_median(container, chunk, scale, monkeypatch):
-    monkeypatch.setattr("histrs.svm._columns._CHUNK", chunk)
+    monkeypatch.setattr("histrs.svm._units._CHUNK", chunk)
     X = np.array([[3.0, 2.0, 0.0], [0.0, 2.0, 100.0], [1.0, 0.0, 0.0], [0.0, 0.0, 300.0]])
     plain = Columns(np.zeros(3), np.ones(3))
     # Means of positive entries: 2, 2, 200, whose median is 2.

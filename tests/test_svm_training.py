@@ -163,7 +163,7 @@ def test_batches_are_passes_that_go_on(rows, average, first):
     if first == "fit":
         model.fit(X, y)
         seed, w, kept = random.randint(np.iinfo(np.int32).max), None, []
-        w = model._last
+        w = model._steps.last
         kept = [model.coef_] * 2 if average else []
     else:
         model.partial_fit(X, y, [0, 1, 2], weights)

@@ -31,7 +31,7 @@ from histrs._checks.validation import (
 )
 from histrs._distributed.answers import answers
 from histrs._distributed.rows import is_dask
-from histrs._estimator import documented
+from histrs._estimator import BaseEstimator, documented
 from histrs._repeats import distinct_rows
 from histrs._typing import Array, Matrix
 from histrs._weights import (
@@ -47,8 +47,8 @@ from histrs._weights import (
 )
 from histrs.svm._docs import MACHINES
 from histrs.svm._held_out import folds
-from histrs.svm._input_space import InputSpaceTraining
-from histrs.svm._objective import signs_of
+from histrs.svm._input_space import Problem, Steps, signs_of, train
+from histrs.svm._units import Units
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -63,7 +63,7 @@ def _has_probabilities(model: Any) -> bool:
 
 
 @documented(MACHINES)
-class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
+class IntersectionSVC(ClassifierMixin, BaseEstimator):
     r"""Support vector classifier with the intersection kernel, learned in input space.
 
     A class is scored by
@@ -180,6 +180,10 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
 
     coef_: Array | sparse.csr_matrix
     classes_: NDArray[Any]
+    intercept_: Array
+    n_iter_: int
+    _units: Units
+    _steps: Steps
     _order_seed: int
 
     def __init__(
@@ -244,9 +248,10 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
                     f"y holds one class, {self.classes_.tolist()[0]!r}: the number of classes has "
                     "to be greater than one."
                 )
-            weights = self._weights(weight, y)
-            refuse_zeros(weights, "class_weight")
-            self._train(self._start(X), signs_of(y, self.classes_), weights)
+            problem = self._problem(self._begin(X), y, weight)
+            refuse_zeros(problem.weights, "class_weight")
+            rng = self._order(self.random_state)
+            self._take(train(problem, self, self.eta_, self._units.lengths.largest, rng))
             self.__dict__.pop("inverse_temperature_", None)
             if self.probability:
                 self.inverse_temperature_ = self._likely_inverse_temperature(X, y, weight)
@@ -290,14 +295,11 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             self._check_classes(y, classes, first)
             # Those learned before are of other models.
             self.__dict__.pop("inverse_temperature_", None)
-            X = self._start(X) if first else self._continue(X)
-            signs, weights = signs_of(y, self.classes_), self._weights(weight, y)
-            order = check_random_state(self.random_state if first else self._order_seed)
-            self._order_seed = int(order.randint(np.iinfo(np.int32).max))
-            self._last = self._pass(
-                X, signs, weights, order, self._last, self.eta_, 0.0, self.alpha
-            )
-            self._record()
+            problem = self._problem(self._begin(X) if first else self._join(X), y, weight)
+            steps = problem.begin() if first else self._steps
+            rng = self._order(self.random_state if first else self._order_seed)
+            last = problem.after_pass(steps.last, self.eta_, 0.0, rng)
+            self._take(steps.then(last, averaged=self.average))
         return self
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -358,7 +360,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         P : ndarray of shape (n_samples, n_classes)
             Probabilities, in the order of `classes_`.
         """
-        scores = self.decision_function(X).reshape(-1, self._n_problems())
+        scores = self.decision_function(X).reshape(-1, len(self.intercept_))
         logits = logits_of_classes(scores)
         # Far below the largest, minus infinity is as good as a number.
         with may_overflow():
@@ -379,7 +381,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             learned, others = np.flatnonzero(~is_held), np.flatnonzero(is_held)
             model.fit(X[learned], y[learned], sample_weight=weight[learned])
             found = model.decision_function(X[others]).astype(np.float64)
-            scores.append(logits_of_classes(found.reshape(-1, self._n_problems())))
+            scores.append(logits_of_classes(found.reshape(-1, len(self.intercept_))))
             held_out.append(others)
         if not scores:
             raise ValueError(
@@ -442,16 +444,63 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
                 raise ValueError("classes: the number of classes has to be greater than one.")
         elif classes is not None and not np.array_equal(self.classes_, classes_of(classes)):
             raise ValueError(f"classes = {classes!r} differ from those before, {self.classes_!r}.")
+        if not first and self._steps.last.shape[1] != len(self.scale_) + self.fit_intercept:
+            raise ValueError(
+                f"fit_intercept = {self.fit_intercept}, but the model was begun with "
+                f"{not self.fit_intercept}: set it back, or call fit to begin again."
+            )
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(
                 f"y holds {unknown.tolist()[0]!r}, which is not in classes; list it there."
             )
 
-    def _weights(self, weight: Array, y: NDArray[Any]) -> Array:
-        of_classes = weights_of_classes(self.class_weight, y, weight)
-        weight = product_of_weights(weight, of_classes)
-        return np.tile(weight, (self._n_problems(), 1))
+    def _begin(self, X: Any) -> Any:
+        """Set the units, and return the rows in them."""
+        self._units, X = Units.of(X, self.scale, count_threads(self.n_jobs))
+        self._take_units()
+        return X
+
+    def _join(self, X: Any) -> Any:
+        """Give units to columns that have been constant, and return the rows in them."""
+        before = self._units
+        self._units, new, X = before.joined(X, count_threads(self.n_jobs))
+        if new.any():
+            self._steps = self._steps.without(new)
+        if self._units.lengths is not before.lengths:
+            self._take_units()
+        return X
+
+    def _take_units(self) -> None:
+        columns, lengths = self._units.columns, self._units.lengths
+        self.offset_, self.scale_ = columns.offset, columns.unit
+        self.margin_, self.eta_ = self.margin * lengths.row, self.eta0 * lengths.entry
+
+    def _order(self, seed: Any) -> np.random.RandomState:
+        """Return what draws the order of rows, once the seed of the next batch is drawn."""
+        rng = check_random_state(seed)
+        self._order_seed = int(rng.randint(np.iinfo(np.int32).max))
+        return rng
+
+    def _problem(self, rows: Any, y: NDArray[Any], weight: Array) -> Problem:
+        rows = self._units.with_constant(rows) if self.fit_intercept else rows
+        signs, of_classes = (
+            signs_of(y, self.classes_),
+            weights_of_classes(self.class_weight, y, weight),
+        )
+        weights = np.tile(product_of_weights(weight, of_classes), (len(signs), 1))
+        n_threads = count_threads(self.n_jobs)
+        return Problem(rows, signs, weights, self.margin_, self.alpha, n_threads)
+
+    def _take(self, steps: Steps) -> None:
+        """Set the weights in units of `X`, and the intercepts."""
+        self._steps, self.n_iter_, n = steps, steps.n_iter, len(self.scale_)
+        learned = steps.learned(self.average)
+        with may_overflow():
+            self.coef_ = learned[:, :n] * self.scale_
+        if not np.isfinite(self.coef_).all():
+            raise ValueError("The weights overflow in units of X: scale X down, or lower eta0.")
+        self.intercept_ = learned[:, n].copy() if self.fit_intercept else np.zeros(len(learned))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
