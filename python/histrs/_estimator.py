@@ -54,8 +54,10 @@ def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]
     known = {name: text for part in shared for name, text in part.items()}
 
     def put(owner: Documented) -> Documented:
-        methods = filter(isfunction, vars(owner).values()) if isclass(owner) else ()
-        for member in (owner, *methods):
+        members = vars(owner).values() if isclass(owner) else ()
+        # Class methods, and those that are there on a condition, wrap a function.
+        wrapped = (getattr(m, "fn", getattr(m, "__func__", m)) for m in members)
+        for member in (owner, *filter(isfunction, wrapped)):
             # There are no docstrings with python -OO.
             if member.__doc__ is not None:
                 member.__doc__ = _LINE.sub(

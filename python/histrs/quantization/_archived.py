@@ -54,7 +54,7 @@ def state_of(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]
     require(codebooks.ndim == 3 and 2 <= codebooks.shape[1] <= MOST_CODES, "it has no codebooks")
     n_books, n_codes, width = codebooks.shape
     require(counts.shape == (n_books, n_codes), "counts has not the shape of codebooks")
-    n_levels = header.get("n_levels", 1)  # absent where there were no levels
+    n_levels = header["n_levels"]
     require(_archive.is_count(n_levels) and n_levels >= 1, "n_levels is not a number of levels")
     require(n_books % n_levels == 0, "its codebooks are not those of n_levels")
     n_blocks = n_books // n_levels

@@ -22,7 +22,7 @@ from histrs._weights import weighs_nothing
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._docs import PASSES
 from histrs.streaming._moments import Moments
-from histrs.streaming._readers import given_rows
+from histrs.streaming._readers import given
 from histrs.streaming._rows import ROW_CHECKS, Rows, names_in, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
 from histrs.streaming._weights import weights_of
@@ -98,6 +98,26 @@ class LinearModel(BaseEstimator):
         if hasattr(self, "moments_"):
             del self.moments_
 
+    def _fit_rows(self, *given: Any) -> None:
+        """Learn from rows of any kind, and note the names of the features."""
+        self._forget()
+        source = self._source(*given)
+        self._learn_source(source)
+        set_n_features(self, self.coef_.shape[-1], source.feature_names)
+
+    def _fit_moments(self, moments: Moments) -> None:
+        """Learn from moments, and note the names of the features."""
+        self._forget()
+        set_n_features(self, moments.n_features, moments.feature_names)
+        self._learn(moments)
+
+    def _learn_source(self, source: RowSource) -> None:
+        self._learn(Moments._gathered(source))
+
+    def _learn(self, moments: Moments) -> None:
+        """Set the coefficients of all targets, `coef_` of shape (n_targets, n_features)."""
+        raise NotImplementedError
+
     def _scores(
         self, X: ArrayLike | Matrix, feature_map: base.BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -143,11 +163,11 @@ class LinearModel(BaseEstimator):
         )
 
 
+@documented(PASSES)
 class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
     """Regression from rows or from their moments."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -173,8 +193,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         """
         with unchanged_on_error(self):
             numbers = partial(np.asarray, dtype=np.float64)
-            X, y, sample_weight = given_rows(X).checked(
-                *(self, y, sample_weight, numbers), multi_output=True, y_numeric=True
+            X, y, sample_weight = given(
+                *(self, X, y, sample_weight), made=numbers, multi_output=True, y_numeric=True
             )
             self._forget()
             self._learn_source(self._source(X, y, sample_weight))
@@ -184,7 +204,6 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
 
     @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def partial_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -227,7 +246,6 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def fit_rows(
         self,
         rows: Rows,
@@ -259,10 +277,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             does not fit.
         """
         with unchanged_on_error(self):
-            self._forget()
-            source = self._source(rows, Y, sample_weight, feature_map, chunk_size)
-            self._learn_source(source)
-            set_n_features(self, self.coef_.shape[-1], source.feature_names)
+            self._fit_rows(rows, Y, sample_weight, feature_map, chunk_size)
             if len(self.coef_) == 1:
                 self._drop_target_axis()
         return self
@@ -288,14 +303,11 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             If there are no targets, or a parameter does not fit the moments or needs the rows.
         """
         with unchanged_on_error(self):
-            self._forget()
-            set_n_features(self, moments.n_features, moments.feature_names)
-            self._learn(moments)
+            self._fit_moments(moments)
             if moments.n_targets == 1:
                 self._drop_target_axis()
         return self
 
-    @documented(PASSES)
     def predict(
         self, X: ArrayLike | Matrix, *, feature_map: base.BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -314,13 +326,6 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             ``X @ coef_.T + intercept_``; float32 when `X` is.
         """
         return self._scores(X, feature_map)
-
-    def _learn_source(self, source: RowSource) -> None:
-        self._learn(Moments._gathered(source))
-
-    def _learn(self, moments: Moments) -> None:
-        """Set the coefficients of all targets, `coef_` of shape (n_targets, n_features)."""
-        raise NotImplementedError
 
     def _drop_target_axis(self) -> None:
         self.coef_, self.intercept_ = self.coef_[0], float(np.ravel(self.intercept_)[0])

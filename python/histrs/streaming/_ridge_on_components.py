@@ -70,12 +70,11 @@ class RidgeOnComponents(LinearModel):
         self.intercept_ = space.at_zero(self.coef_, np.asarray(self.intercept_))
         self.coef_ = space.expanded(self.coef_)
 
-    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
-        """Learn from rows, or from their coordinates where they have so many features."""
-        raise NotImplementedError
+    def _learn_rows(self, source: RowSource, n_features: int | None) -> RidgePath:
+        """Learn from rows, or from their coordinates where they have so many features.
 
-    def _fit_source(self, source: RowSource, n_features: int | None) -> RidgePath:
-        """Learn, and return the models of all penalties."""
+        Returns the models of all penalties.
+        """
         if self.selection == "loo" or self.blocks is not None:
             source.check_rereadable('selection="loo"' if self.blocks is None else "blocks")
         if self.blocks is None:
@@ -96,7 +95,7 @@ class RidgeOnComponents(LinearModel):
             return 'selection = "loo"'
         return "" if self.blocks is None else "blocks"
 
-    def _fit_moments(self, moments: Moments) -> None:
+    def _learn(self, moments: Moments) -> None:
         if self.blocks is not None:
             raise ValueError("blocks need the rows, twice: call fit or fit_rows.")
         self._choose(self._single_path(moments, None), None)
