@@ -205,7 +205,7 @@ def stored(X: Matrix) -> NDArray[Any]:
     return entries
 
 
-def check_finite(X: Matrix, name: str) -> None:
+def check_finite(X: Matrix, name: str, cure: str = "impute or drop the row") -> None:
     """Refuse entries that are no numbers, as the core does; the message names the first."""
     bad = np.argwhere(~np.isfinite(stored(X)))
     if len(bad) == 0:
@@ -214,11 +214,8 @@ def check_finite(X: Matrix, name: str) -> None:
     value = stored(X)[first]
     if sparse.issparse(X):
         first = (int(np.searchsorted(X.indptr, first[0], side="right")) - 1, X.indices[first[0]])
-    shown = "NaN" if np.isnan(value) else str(value)
-    raise ValueError(
-        f"{name}[{first[0]}, {first[1]}] = {shown}: Input {name} contains NaN or infinity; impute "
-        "or drop the row."
-    )
+    index, shown = ", ".join(map(str, first)), "NaN" if np.isnan(value) else str(value)
+    raise ValueError(f"{name}[{index}] = {shown}: Input {name} contains NaN or infinity; {cure}.")
 
 
 def to_core(X: Matrix) -> CoreMatrix:
