@@ -19,7 +19,6 @@ from histrs._estimator import BaseEstimator, documented
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs._weights import weighs_nothing
-from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._docs import PASSES
 from histrs.streaming._moments import Moments
 from histrs.streaming._readers import given
@@ -145,7 +144,7 @@ class LinearModel(BaseEstimator):
 
     def _mapped_scores(self, X: Any, feature_map: Any) -> NDArray[Any]:
         """Return the scores of the features of rows, which are never all held."""
-        if isinstance(feature_map, ExpChi2Sampler):
+        if hasattr(feature_map, "_linear_scores"):
             rows = feature_map._checked(X)
             if feature_map.n_components_ != self.n_features_in_:
                 raise ValueError(
@@ -153,7 +152,7 @@ class LinearModel(BaseEstimator):
                     f"{type(self).__name__} is expecting {self.n_features_in_} features as input."
                 )
             coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
-            scores = feature_map._linear_scores(rows, coef, intercept)
+            scores = np.asarray(feature_map._linear_scores(rows, coef, intercept))
             return scores[:, 0] if self.coef_.ndim == 1 else scores
         n_rows = _num_samples(X)
         starts = range(0, max(n_rows, 1), CHUNK_SIZE)

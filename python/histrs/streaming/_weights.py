@@ -87,10 +87,10 @@ class ClassWeights:
             return cls(classes, factors)
         labels = np.asarray(labels)
         weights = of_finite_sum(checked_weights(weights, len(labels)))
+        labels, weights = labels[weights > 0], weights[weights > 0]
+        factors = np.ones(len(classes))
         indices = np.searchsorted(classes, labels)
-        sums = np.bincount(indices, weights=weights, minlength=len(classes))
-        with np.errstate(divide="ignore"):
-            factors = np.where(sums > 0, sums.sum() / np.count_nonzero(sums) / sums, 1.0)
+        factors[indices] = weights_of_classes(class_weight, labels, weights)
         return cls(classes, factors)
 
     def __call__(self, labels: Any, weights: Any) -> CountedWeights:
