@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 
 from histrs.prototypes import RandomSubset
 from histrs.streaming import Moments, PCARidgeClassifier
-from histrs.streaming._class_targets import SignedTargets
+from histrs.streaming._classes import SignedTargets
 from histrs.streaming._path import RidgePath
 from histrs.svm import IntersectionSVC
 from histrs.svm._held_out import folds

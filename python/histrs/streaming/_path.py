@@ -12,9 +12,9 @@ from scipy.linalg import blas
 from histrs._checks.scale import may_overflow
 from histrs._checks.sparse import is_sparse
 from histrs._typing import Array
+from histrs.streaming._classes import LeftOut
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import principal_directions
-from histrs.streaming._probabilities import LeftOut
 from histrs.streaming._rows import Chunk, checked
 from histrs.streaming._sums import BLOCK_ROWS
 from histrs.streaming._weights import CountedWeights, counted_weights

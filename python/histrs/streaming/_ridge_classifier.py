@@ -21,19 +21,20 @@ from histrs._distributed.rows import is_dask
 from histrs._estimator import documented
 from histrs._typing import Matrix
 from histrs._weights import best_class, classes_of, labels_or_indicator, weighs_nothing
-from histrs.streaming._calibration import HighestScores
-from histrs.streaming._class_targets import IndicatorTargets, SignedTargets
-from histrs.streaming._docs import PASSES, STREAMS
-from histrs.streaming._linear import learns_in_chunks
-from histrs.streaming._moments import Moments
-from histrs.streaming._path import RidgePath
-from histrs.streaming._probabilities import (
+from histrs.streaming._classes import (
     SOFTMAX_ROWS,
     TEMPERATURE_ROWS,
+    HighestScores,
+    IndicatorTargets,
+    SignedTargets,
     inverse_temperature_of,
     logistic_of,
     softmax_of,
 )
+from histrs.streaming._docs import PASSES, STREAMS
+from histrs.streaming._linear import learns_in_chunks
+from histrs.streaming._moments import Moments
+from histrs.streaming._path import RidgePath
 from histrs.streaming._readers import given
 from histrs.streaming._ridge_on_components import RidgeOnComponents
 from histrs.streaming._rows import ROW_CHECKS, Rows, checked
