@@ -6,13 +6,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from histrs._checks.validation import to_core
 from numpy.typing import NDArray
 from scipy import sparse
 
 from benches import _data, _peers
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, exponent_of, row
 from histrs import _histrs
+from histrs._checks.validation import to_core
 from histrs.gaussian_process import Bins, IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process.kernels import Intersection
 from histrs.metrics import intersection_kernel

@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 from benches import _data
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
 from benches._peers import N_THREADS
+from benches.immediate import ImmediateSVC
 from histrs import _histrs
 from histrs.quantization import CodeNeighbors, ProductQuantizer
 from histrs.svm import BundleSVC
@@ -212,13 +213,12 @@ def expansion(quick: bool, *, n_blocks: int, all_classes: bool, alpha: float, to
     codes = pq.transform(data.X)
     y = data.y if all_classes else data.y == POSITIVE
 
-    def fit(how: str) -> BundleSVC:
-        model = BundleSVC(pq, alpha=alpha, tol=tol, input="features", expansion=how)
-        return model.fit(codes, y)
+    def fit(model_class: type[BundleSVC]) -> BundleSVC:
+        return model_class(pq, alpha=alpha, tol=tol, input="features").fit(codes, y)
 
     sides = [
-        Side(DELAYED, lambda _: fit("delayed")),
-        Side(IMMEDIATE, lambda _: fit("immediate"), peer=True),
+        Side(DELAYED, lambda _: fit(BundleSVC)),
+        Side(IMMEDIATE, lambda _: fit(ImmediateSVC), peer=True),
     ]
 
     def differences(models: dict[str, Any]) -> dict[str, float]:
@@ -304,8 +304,8 @@ def figure(quick: bool) -> Trial:
     settings: dict[str, Any] = {"alpha": 1e-5, "tol": 5e-2}
 
     def fit(_: Any, how: str, pq: ProductQuantizer, codes: Any) -> BundleSVC:
-        model = BundleSVC(pq, input="features", expansion=how, **settings)
-        return model.fit(codes, data.y)
+        model_class = BundleSVC if how == "delayed" else ImmediateSVC
+        return model_class(pq, input="features", **settings).fit(codes, data.y)
 
     def precision(model: BundleSVC, X: Any) -> float:
         return _mean_average_precision(model.decision_function(X), data.y_test)

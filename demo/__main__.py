@@ -8,7 +8,7 @@ from pathlib import Path
 
 from demo import figures, measure
 from demo.page import TITLE, page, terminal
-from histrs._saving import save
+from histrs._archive import save
 
 _LARGEST_SEED = 2**32 - 1 - measure.N_SPLITS
 _BEGINNING = 512

@@ -6,12 +6,12 @@ from functools import partial
 
 import numpy as np
 import pytest
-from histrs._checks.validation import count_threads
 from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
+from histrs._checks.validation import count_threads
 from histrs._solvers.log_det import _divided_differences
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
 from histrs.gaussian_process import (

@@ -9,9 +9,9 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._checks.validation import to_core
 from histrs._solvers.coordinate_descent import coordinate_descent
 from histrs._solvers.greedy_block import _choose, greedy_block
-from histrs._validation import to_core
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.testing import histograms
 from tests.helpers import PLAIN, ExactGP, assert_close, awkward_histograms, dense, of_terms

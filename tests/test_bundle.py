@@ -28,7 +28,6 @@ from histrs.svm import BundleSVC
 from histrs.svm import _interior_point as interior_point
 from histrs.svm._bundle_solver import Targets
 from histrs.svm._interior_point import simplex_maximum
-from histrs.svm._pegasos import conjugate
 from histrs.svm._planes import Planes
 from tests.helpers import CONTAINERS, awkward_histograms
 from tests.oracles import bundle as oracle
@@ -374,19 +373,6 @@ def test_a_map_with_an_inner_product_learns_its_kernel(digits):
     assert model.feature_map_.inner_product_.calls <= model.n_iter_
 
 
-@pytest.mark.parametrize("metric", ["euclidean", "hellinger", "chi2"])
-def test_immediate_expansion_learns_the_same(digits, metric):
-    X, y, X_test, _ = digits
-    pq = FrozenEstimator(ProductQuantizer(16, 16, metric, random_state=0).fit(X))
-    delayed, immediate = (
-        BundleSVC(pq, alpha=1e-3, expansion=how, tol=1e-4).fit(X, y)
-        for how in ("delayed", "immediate")
-    )
-    np.testing.assert_allclose(delayed.objective_, immediate.objective_, rtol=1e-4)
-    a, b = delayed.decision_function(X_test), immediate.decision_function(X_test)
-    assert np.abs(a - b).max() < 0.05 * a.std()
-
-
 def test_a_linear_model_of_the_decoded_rows_is_the_same(digits):
     X, y, X_test, _ = digits
     pq = ProductQuantizer(16, 16, random_state=0).fit(X)
@@ -492,35 +478,6 @@ def test_the_intercept_is_the_weight_of_a_constant_column(rng, scale):
     )
 
 
-# ---- pegasos ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("quantized", [False, True])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_pegasos_nears_the_same_optimum_and_knows_how_far_it_is(digits, loss, quantized):
-    X, y = digits[:2]
-    pq = FrozenEstimator(ProductQuantizer(8, 16, "hellinger", random_state=0).fit(X))
-    settings = {"alpha": 1e-2, "loss": loss, "feature_map": pq if quantized else None}
-    bundle = BundleSVC(tol=1e-4, **settings).fit(X, y)
-    minimum = bundle.objective_ - bundle.dual_gap_
-    stochastic = {"solver": "pegasos", "batch_size": 64, "random_state": 0, **settings}
-    gaps = []
-    for max_iter in (2, 40):
-        model = BundleSVC(max_iter=max_iter, **stochastic).fit(X, y)
-        assert np.all(model.objective_ >= minimum * (1 - 1e-9))
-        assert np.all(model.objective_ - model.dual_gap_ <= bundle.objective_ * (1 + 1e-9))
-        gaps.append(model.dual_gap_.sum())
-    assert gaps[1] < gaps[0] / 2
-    again = BundleSVC(max_iter=40, n_jobs=1, **stochastic).fit(X, y)
-    np.testing.assert_array_equal(again.coef_, model.coef_)
-
-
-def test_pegasos_warns(digits):
-    with pytest.warns(ConvergenceWarning, match="certified gap"):
-        BundleSVC(solver="pegasos", max_iter=1, random_state=0).fit(*digits[:2])
-
-
 # ---- the contract -------------------------------------------------------------------------------
 
 
@@ -549,7 +506,7 @@ def test_the_offset_is_that_of_the_tangents(rng, loss):
     losses, offsets = targets.step(scores[None].copy(), gradients, np.zeros(1), np.ones(1))
     assert offsets[0] == pytest.approx(losses[0] - gradients[0] @ scores)
     shares = np.divide(np.abs(gradients[0]), weights, out=np.zeros(50), where=weights > 0)
-    assert offsets[0] == pytest.approx(conjugate(shares, loss) @ weights)
+    assert offsets[0] == pytest.approx(oracle.CONJUGATES[loss](shares) @ weights)
 
 
 def _with_a_value(rng, loss, scale, **settings):
@@ -626,15 +583,6 @@ def test_bad_input_leaves_the_model_as_it_was(rng, value):
         ({"alpha": 0.0}, "alpha"),
         ({"loss": "huber"}, "loss"),
         ({"feature_map": "pq"}, "feature_map"),
-        ({"expansion": "immediate"}, "is for a ProductQuantizer"),
-        (
-            {
-                "expansion": "immediate",
-                "feature_map": ProductQuantizer(2, 2, metric="intersection"),
-            },
-            'not "intersection"',
-        ),
-        ({"solver": "pegasos", "loss": "squared_hinge"}, "slope has no bound"),
     ],
 )
 def test_bad_parameters(rng, parameters, message):

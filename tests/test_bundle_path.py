@@ -47,7 +47,7 @@ def test_the_strength_is_chosen_by_rows_held_out(digits, model, n_classes):
     X, y = digits
     X, y = X[y < n_classes], y[y < n_classes]
     w = np.where(y == 0, 1.5, 1.0)
-    chosen = clone(model).set_params(alphas=ALPHAS, cv=3, random_state=0)
+    chosen = clone(model).set_params(alpha=ALPHAS, cv=3, random_state=0)
     chosen.fit(X, y, sample_weight=w)
     np.testing.assert_array_equal(chosen.alphas_, [1.0, 1e-1, 1e-2, 1e-3])
     expected = np.empty((4, 3))
@@ -226,10 +226,9 @@ def test_a_gap_is_a_part_of_the_objective():
     np.testing.assert_array_equal(solved(solution, 0.1), [True, False, True, False])
 
 
-@pytest.mark.parametrize("solver", ["bundle", "pegasos"])
-def test_no_gap_is_within_any_tolerance(solver):
+def test_no_gap_is_within_any_tolerance():
     # Eight losses of 1, whose mean has no rounding.
-    model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False, solver=solver)
+    model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False)
     model.fit(np.zeros((8, 2)), [0, 1] * 4)
     assert (model.n_iter_, model.objective_, model.dual_gap_) == (1, 1.0, 0.0)
 
@@ -275,13 +274,11 @@ def _refit(model, X, y, change):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"alphas": [0.1, -1.0]}, "expected positive"),
-        ({"alphas": [0.1, 0.0]}, "expected positive"),
-        ({"alphas": []}, "expected positive"),
-        ({"alphas": [[0.1]]}, "expected positive"),
-        ({"alphas": [np.inf]}, "expected positive"),
-        ({"alphas": [0.1], "solver": "pegasos"}, "are for solver"),
-        ({"warm_start": True, "solver": "pegasos"}, "are for solver"),
+        ({"alpha": [0.1, -1.0]}, "expected positive"),
+        ({"alpha": [0.1, 0.0]}, "expected positive"),
+        ({"alpha": []}, "expected positive"),
+        ({"alpha": [[0.1]]}, "expected positive"),
+        ({"alpha": [np.inf]}, "expected positive"),
     ],
 )
 def test_bad_paths_are_refused(digits, parameters, message):
@@ -290,8 +287,8 @@ def test_bad_paths_are_refused(digits, parameters, message):
 
 
 def test_a_path_needs_rows_to_hold_out():
-    with pytest.raises(ValueError, match="alphas need two rows of a class or more, of which one"):
-        BundleSVC(alphas=[0.1]).fit([[0.0], [1.0]], [0, 1])
+    with pytest.raises(ValueError, match="several alpha need two rows of a class, of which one"):
+        BundleSVC(alpha=[0.1]).fit([[0.0], [1.0]], [0, 1])
 
 
 def test_a_path_starts_from_models_of_the_first_part(digits):
@@ -314,10 +311,9 @@ def test_a_path_starts_from_models_of_the_first_part(digits):
         assert start.planes == ()
 
 
-@pytest.mark.parametrize("solver", ["bundle", "pegasos"])
-def test_passes_are_shown(digits, solver, capsys, monkeypatch):
+def test_passes_are_shown(digits, capsys, monkeypatch):
     monkeypatch.setattr("histrs._progress.tqdm", None)
-    quiet = BundleSVC(alpha=1.0, solver=solver, random_state=0, tol=0.5).fit(*digits)
+    quiet = BundleSVC(alpha=1.0, random_state=0, tol=0.5).fit(*digits)
     assert not capsys.readouterr().err
     loud = clone(quiet).set_params(verbose=1).fit(*digits)
     lines = capsys.readouterr().err.splitlines()

@@ -10,14 +10,9 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.utils import get_tags
 
-from histrs._labels import NOTHING_WEIGHS
 from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
-from histrs.svm._bundle_solver import Targets
-from histrs.svm._pegasos import conjugate, pegasos
-from histrs.svm._rows import FeatureRows
-from tests.oracles import bundle as oracle
 
 pytestmark = pytest.mark.simd_paths
 
@@ -37,14 +32,14 @@ def rows(rng):
 def test_bad_weights_are_refused(rows, model):
     X, y = rows
     model = clone(model)
-    with pytest.raises(ValueError, match="Negative values in data passed to `sample_weight`"):
+    with pytest.raises(ValueError, match=r"sample_weight\[5\] = -1.0: weights are finite"):
         model.fit(X, y, np.where(np.arange(37) == 5, -1.0, 1.0))
-    with pytest.raises(ValueError, match=r"zero everywhere|at least one non-zero"):
+    with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
         model.fit(X, y, np.zeros(37))
     with pytest.raises(ValueError, match="y holds one class, 1: the number of classes has to be"):
         model.fit(X[y == 1], y[y == 1])
     model.set_params(class_weight=dict.fromkeys(range(3), 0.0))
-    with pytest.raises(ValueError, match=NOTHING_WEIGHS):
+    with pytest.raises(ValueError, match="class_weight is zero everywhere"):
         model.fit(X, y)
     assert not hasattr(model, "coef_")
 
@@ -142,9 +137,9 @@ def test_features_whose_squares_overflow_are_refused(rows, input):
 
 def test_a_fit_forgets_what_another_left(rows):
     X, y = rows
-    model = BundleSVC(alphas=[1e-2, 1.0], cv=2, warm_start=True, random_state=0).fit(X, y)
+    model = BundleSVC(alpha=[1e-2, 1.0], cv=2, warm_start=True, random_state=0).fit(X, y)
     assert (model.alphas_.tolist(), model.cv_scores_.shape) == ([1.0, 1e-2], (2, 2))
-    model.set_params(alphas=None, alpha=0.5).fit(X, y)
+    model.set_params(alpha=0.5).fit(X, y)
     assert not hasattr(model, "alphas_")
     assert not hasattr(model, "cv_scores_")
     assert model.alpha_ == 0.5
@@ -224,78 +219,3 @@ def test_tags_are_those_of_what_is_taken():
     )
     # Of what has no tags nothing is known.
     assert tags(SimpleNamespace(fit=None, transform=None)) == (False, False)
-
-
-# ---- stochastic steps ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", ["hinge", "logistic"])
-@pytest.mark.parametrize("mapped", [False, True])
-@pytest.mark.parametrize("class_weight", [None, {1: 0.0, 2: 2.5}])
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_pegasos_is_its_steps(rows, loss, mapped, class_weight):
-    X, y = rows
-    phi = SparseAdditiveMap(n_knots=4).fit(X) if mapped else None
-    model = BundleSVC(
-        None if phi is None else FrozenEstimator(phi),
-        alpha=0.05,
-        loss=loss,
-        solver="pegasos",
-        batch_size=10,
-        max_iter=5,
-        tol=0.0,
-        intercept_scaling=3.0,
-        class_weight=class_weight,
-        random_state=7,
-    ).fit(X, y)
-    features = X if phi is None else phi.transform(X).toarray()
-    n = features.shape[1]
-    K = np.zeros((n + 1, n + 1))
-    K[:n, :n] = np.eye(n) if phi is None else phi.inner_product_.matmul(np.eye(n))
-    K[n, n] = 9.0
-    features = np.hstack([features, np.ones((37, 1))])
-    random = np.random.RandomState(7)
-    epochs = [np.array_split(random.permutation(37), 4) for _ in range(5)]
-    weights = np.array([(class_weight or {}).get(k, 1.0) for k in y]) / 37
-    assert model.n_iter_ == 5
-    for k in range(3):
-        signs = np.where(y == k, 1.0, -1.0)
-        v, value, gap = oracle.pegasos(features, K, signs, weights, 0.05, epochs, loss)
-        np.testing.assert_allclose(model.coef_[k], v[:n], rtol=1e-9, atol=1e-12)
-        assert model.intercept_[k] == pytest.approx(v[n], rel=1e-9)
-        assert model.objective_[k] == pytest.approx(value, rel=1e-9)
-        assert model.dual_gap_[k] == pytest.approx(gap, rel=1e-7)
-
-
-def test_pegasos_ends_once_the_gap_is_small(rows):
-    X, y = rows
-    settings = {"solver": "pegasos", "alpha": 0.1, "batch_size": 10, "random_state": 0}
-    model = BundleSVC(tol=0.02, max_iter=1000, **settings).fit(X, y)
-    assert np.all(model.dual_gap_ <= 0.02 * model.objective_)
-    with pytest.warns(UserWarning, match="certified gap"):
-        before = BundleSVC(tol=0.02, max_iter=model.n_iter_ - 1, **settings).fit(X, y)
-    assert np.any(before.dual_gap_ > 0.02 * before.objective_)
-
-
-def test_pegasos_ends_where_its_steps_overflow(rng):
-    n = 12
-    labels, weights = np.arange(n, dtype=np.int32) % 2, np.full(n, 1 / n)
-    targets = Targets(labels, weights, np.array([1], dtype=np.int32), "hinge", 1)
-    epochs = []
-    arguments = FeatureRows(1e200 * rng.random((n, 3)), None), targets, 0.1, 0.0, 4, 5
-    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(FloatingPointError):
-        pegasos(*arguments, np.random.RandomState(0), epochs.append)
-    assert not epochs
-
-
-@pytest.mark.parametrize("loss", oracle.LOSSES)
-def test_conjugates_are_the_offsets_of_tangents(loss):
-    # Of all tangents of the same slope the lowest; losses have slopes from 0 to these.
-    margins = np.linspace(-50, 50, 20_001)
-    slopes = np.linspace(0, 3 if loss == "squared_hinge" else 1, 9)
-    offsets = oracle.LOSSES[loss](margins) + slopes[:, None] * margins
-    np.testing.assert_allclose(conjugate(slopes, loss), offsets.min(axis=1), atol=1e-4)
-
-
-def test_slopes_of_which_the_mean_is_rounded_up_are_slopes():
-    assert conjugate(np.array([np.nextafter(1.0, 2.0)]), "logistic") == 0.0

@@ -6,17 +6,17 @@ import sys
 import numpy as np
 import pytest
 
-from histrs import __version__, _cli, _histrs
+from histrs import __main__, __version__, _histrs
 
 
 def test_version():
-    command = [sys.executable, "-m", "histrs._cli", "--version"]
+    command = [sys.executable, "-m", "histrs", "--version"]
     answer = subprocess.run(command, capture_output=True, text=True, check=True)
     assert answer.stdout == f"histrs {__version__}\n"
 
 
 def test_info(capsys):
-    assert _cli.main(["--info"]) == 0
+    assert __main__.main(["--info"]) == 0
     facts = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
     assert facts["histrs"] == __version__
     assert facts["numpy"] == np.__version__
@@ -26,6 +26,6 @@ def test_info(capsys):
 @pytest.mark.parametrize("arguments", [[], ["demo"]])
 def test_anything_else_is_refused(arguments, capsys):
     with pytest.raises(SystemExit) as stop:
-        _cli.main(arguments)
+        __main__.main(arguments)
     assert stop.value.code == 2
     assert "--info" in capsys.readouterr().err

@@ -69,7 +69,7 @@ def assert_same_model(model, one, T):
         {"loss": "logistic"},
         {"loss": "squared_hinge"},
         {"class_weight": "balanced"},
-        {"alphas": [1e-3, 1e-2, 1e-1], "cv": 3, "random_state": 0},
+        {"alpha": [1e-3, 1e-2, 1e-1], "cv": 3, "random_state": 0},
     ],
     ids=str,
 )
@@ -80,7 +80,7 @@ def test_features_as_they_are(rng, parameters, n_classes):
     one = BundleSVC(**given_parameters).fit(X, y)
     model = BundleSVC(**given_parameters).fit(chunked(X), dask_array.from_array(y, chunks=100))
     assert_same_model(model, one, T)
-    if "alphas" in parameters:
+    if "alpha" in parameters:
         assert_close(model.cv_scores_, one.cv_scores_, 1e-12)
         assert model.alpha_ == one.alpha_
     if one.loss == "logistic":
@@ -105,12 +105,11 @@ def test_features_of_a_map(rng, make):
     assert_same_model(BundleSVC(frozen, **PARAMETERS).fit(chunked(X), y), one, T)
 
 
-@pytest.mark.parametrize("expansion", ["delayed", "immediate"])
-def test_codes(rng, expansion):
+def test_codes(rng):
     X, y = data(rng)
     quantizer = ProductQuantizer(3, n_codes=8, metric="hellinger", random_state=0).fit(X)
     codes = quantizer.transform(X)
-    parameters = {"input": "features", "expansion": expansion, **PARAMETERS}
+    parameters = {"input": "features", **PARAMETERS}
     one = BundleSVC(quantizer, **parameters).fit(codes, y)
     model = BundleSVC(quantizer, **parameters).fit(chunked(codes, 70, 2), y)
     assert_same_model(model, one, codes[:30])
@@ -247,7 +246,6 @@ def test_single_precision_is_kept(rng):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"solver": "pegasos"}, "goes without dask arrays"),
         ({"feature_map": AdditiveChi2Map()}, "FrozenEstimator"),
         ({"feature_map": AdditiveChi2Map(), "warm_start": True}, "FrozenEstimator"),
     ],

@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs, _progress
+from histrs._checks.validation import canonical, to_core
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import (
@@ -23,7 +24,6 @@ from histrs._solvers.log_det import (
     log_det_bound,
     rademacher,
 )
-from histrs._validation import canonical, to_core
 from histrs.gaussian_process import (
     Bins,
     IntersectionGPClassifier,

@@ -148,6 +148,15 @@ def test_the_package_has_no_circle_of_imports():
     assert circles(graph) == []
 
 
+def test_modules_at_the_root_are_few_and_each_of_several_folders():
+    graph = package_graph(PACKAGE, "histrs")
+    shared = {f"histrs.{path.stem}" for path in PACKAGE.glob("_*.py") if path.stem[1] != "_"}
+    assert len(shared) <= 10
+    for module in shared:
+        users = {user.split(".")[1] for user, names in graph.items() if module in names}
+        assert len({user for user in users if f"histrs.{user}" not in shared}) >= 2, module
+
+
 def test_the_crate_has_no_circle_of_files():
     graph = crate_graph(CRATE)
     assert "crate.simd.aligned" in graph["crate.pairwise.packed"]

@@ -10,9 +10,9 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from histrs import _histrs, _memory
-from histrs._validation import to_core
-from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, Solver
+from histrs import _histrs
+from histrs._checks.validation import to_core
+from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, Solver, _memory
 from histrs.gaussian_process._bound import all_pairs as system
 from histrs.gaussian_process._learning import any_kernel
 from histrs.gaussian_process._learning.likelihood import Likelihood

@@ -5,10 +5,10 @@ from inspect import signature
 
 import numpy as np
 import pytest
-from histrs._checks.validation import check_array, naming_rows, with_rows_named
 from scipy import sparse
 from sklearn.utils.validation import has_fit_parameter
 
+from histrs._checks.validation import check_array, naming_rows, with_rows_named
 from histrs.detection import PartDetector
 from histrs.spd import MDM, Covariances, Whitening
 from histrs.streaming import Moments, StreamingPCA

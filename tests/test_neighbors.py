@@ -824,7 +824,7 @@ def test_neighbours_of_weight_zero_are_not_there(rng, make, container):
     assert model.X_fit_.shape[0] == used.sum()
     with pytest.raises(ValueError, match="zero"):
         make().fit(X, y, sample_weight=np.zeros(50))
-    with pytest.raises(ValueError, match="Negative"):
+    with pytest.raises(ValueError, match=r"sample_weight\[.*not negative"):
         make().fit(X, y, sample_weight=-w)
 
 

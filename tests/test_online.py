@@ -14,11 +14,11 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
 from histrs._calibration import fit_calibration
+from histrs._checks.validation import to_core
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import PivotedCholesky
 from histrs._solvers.preconditioners import Identity
-from histrs._validation import to_core
 from histrs.gaussian_process import (
     GPClassifier,
     IntersectionGPClassifier,

@@ -8,7 +8,7 @@ from sklearn.metrics import log_loss
 
 from histrs.prototypes import RandomSubset
 from histrs.streaming import Moments, PCARidgeClassifier
-from histrs.streaming._class_targets import SignedTargets
+from histrs.streaming._classes import SignedTargets
 from histrs.streaming._path import RidgePath
 from histrs.svm import IntersectionSVC
 from histrs.svm._held_out import folds
@@ -90,7 +90,7 @@ def test_every_so_many_rows_of_a_large_set_are_read(rng, monkeypatch, calibrate)
     model = PCARidgeClassifier(calibrate=calibrate)
     whole = clone(model).fit(X, y).predict_proba(X)
     for name in ("TEMPERATURE_ROWS", "SOFTMAX_ROWS"):
-        monkeypatch.setattr(f"histrs.streaming._ridge_of_classes.{name}", 300)
+        monkeypatch.setattr(f"histrs.streaming._ridge_classifier.{name}", 300)
     chunks = [(X[i : i + 70], y[i : i + 70]) for i in range(0, 900, 70)]
     some = clone(model).fit_rows(chunks, classes=np.unique(y))
     P = some.predict_proba(X)
@@ -131,7 +131,7 @@ def test_the_unit_of_small_weights_does_not_matter_to_prototypes(rng):
 
 def test_rows_without_weight_are_not_those_that_are_read(rng, monkeypatch):
     X, y = noisy(rng, 600, 3)
-    monkeypatch.setattr("histrs.streaming._ridge_of_classes.TEMPERATURE_ROWS", 150)
+    monkeypatch.setattr("histrs.streaming._ridge_classifier.TEMPERATURE_ROWS", 150)
     weights = np.tile([0.0, 1.0], 300)
     source = [(X, y, weights)]
     found = PCARidgeClassifier().fit_rows(source, classes=np.unique(y)).inverse_temperature_

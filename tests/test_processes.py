@@ -16,9 +16,9 @@ from sklearn.utils._openmp_helpers import _openmp_effective_n_threads
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from histrs import _histrs, _threads
-from histrs._lapack import eigh
+from histrs._checks.validation import count_threads
+from histrs._solvers.lapack import eigh
 from histrs._threads import blas_threads_at_most, in_threads, leavable
-from histrs._validation import count_threads
 from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.streaming import Moments
@@ -178,7 +178,8 @@ def test_none_and_negative_numbers_follow_openmp():
 @pytest.mark.parametrize("n_threads", ["1", "2"])
 def test_none_obeys_the_environment(n_threads):
     code = (
-        "import json; from histrs._validation import count_threads as c; print(json.dumps(c(None)))"
+        "import json; from histrs._checks.validation import count_threads; "
+        "print(json.dumps(count_threads(None)))"
     )
     assert run_python(code, OMP_NUM_THREADS=n_threads) == min(int(n_threads), count_threads(None))
 

@@ -609,13 +609,6 @@ def test_linear_models_of_codes_are_those_of_decoded_rows(digits, name):
     model = BundleSVC(pq, alpha=0.01, input="features", tol=1e-4).fit(codes, y)
     rows = BundleSVC(alpha=0.01, tol=1e-4).fit(pq.inverse_transform(codes), y)
     np.testing.assert_allclose(model.objective_, rows.objective_, rtol=3e-4)
-    immediate = BundleSVC(pq, alpha=0.01, input="features", tol=1e-4, expansion="immediate")
-    if pq.n_levels_ == 1:
-        found = immediate.fit(codes, y).objective_
-        np.testing.assert_allclose(found, rows.objective_, rtol=3e-4)
-    else:
-        with pytest.raises(ValueError, match="one level"):
-            immediate.fit(codes, y)
 
 
 @pytest.mark.parametrize("name", REFINED)

@@ -4,9 +4,9 @@ import inspect
 
 import numpy as np
 import pytest
-from histrs._checks.validation import check_random_state
 
 from histrs import gaussian_process
+from histrs._checks.validation import check_random_state
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,

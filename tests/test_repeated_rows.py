@@ -355,7 +355,7 @@ def test_folds_that_are_given_are_of_the_given_rows():
     X[:, 0] += y
     X, y = np.vstack([X, X[:10]]), np.append(y, y[:10])
     halves = [(np.arange(25, 50), np.arange(25)), (np.arange(25), np.arange(25, 50))]
-    model = BundleSVC(alphas=[1e-3, 1e-1], cv=halves, random_state=0).fit(X, y)
+    model = BundleSVC(alpha=[1e-3, 1e-1], cv=halves, random_state=0).fit(X, y)
     assert model.cv_scores_.shape == (2, 2)
     # What equals a row that is held out is not learned from.
     part = BundleSVC(alpha=1e-1).fit(X[25:40], y[25:40])

@@ -72,14 +72,14 @@ def test_modes_and_links_stay(tmp_path, make):
 
 KILLED = """
 import signal, sys
-from histrs import _saving
+from histrs import _archive
 from histrs.streaming import Moments
 
 def stuck(*_):
     print("writing", flush=True)
     signal.pause()
 
-_saving.os.fsync = stuck
+_archive.os.fsync = stuck
 Moments(3, 1).save(sys.argv[1])
 """
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import sparse
 
 from histrs import metrics
-from histrs._sparse import sound
+from histrs._checks.sparse import sound
 from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor, active_learning
 from histrs.kernel_approximation import (
     AdditiveChi2Map,

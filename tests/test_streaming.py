@@ -128,13 +128,13 @@ def test_a_large_sparse_matrix_is_not_made_dense(rng):
 @pytest.mark.parametrize(
     ("Z", "y", "message"),
     [
-        (np.full((2, 5), np.nan), None, r"Z\[0, 0\] is NaN or infinite"),
-        (sparse.csr_array([[0, 0, 1.0, 0, 0], [0, 0, 0, np.inf, 0]]), None, r"Z\[1, 3\] is NaN"),
+        (np.full((2, 5), np.nan), None, r"Z\[0, 0\] = NaN"),
+        (sparse.csr_array([[0, 0, 1.0, 0, 0], [0, 0, 0, np.inf, 0]]), None, r"Z\[1, 3\] = inf"),
         (np.ones((2, 4)), None, "4 columns"),
         (np.ones(5), None, "2D"),
         (np.array([["a"] * 5]), None, "dtype"),
         (np.ones((2, 5)), np.ones(2), r"\(2, 2\) is needed"),
-        (np.ones((2, 5)), [[1.0, 2.0], [3.0, np.nan]], r"Y\[1, 1\] is NaN"),
+        (np.ones((2, 5)), [[1.0, 2.0], [3.0, np.nan]], r"Y\[1, 1\] = NaN"),
     ],
 )
 def test_bad_rows_change_nothing(rng, Z, y, message):

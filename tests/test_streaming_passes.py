@@ -198,7 +198,7 @@ def test_errors_name_the_chunk():
     good = np.ones((3, 2))
     bad = good.copy()
     bad[2, 1] = np.nan
-    with pytest.raises(ValueError, match=r"in chunk 1, counted from 0: Z\[2, 1\] is NaN"):
+    with pytest.raises(ValueError, match=r"in chunk 1, counted from 0: Z\[2, 1\] = NaN"):
         Moments.of([good, bad])
     with pytest.raises(ValueError, match=r"in chunk 2.*the chunk has 3 features"):
         Moments.of([good, good, np.ones((1, 3))])

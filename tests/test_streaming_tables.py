@@ -145,7 +145,7 @@ def test_tables_that_cannot_be_read(data, tmp_path):
         Moments.of(tmp_path / "empty.csv")
     frame["a"] = frame["a"].where(frame["a"] > 0.1)
     frame.to_csv(tmp_path / "missing.csv", index=False)
-    with pytest.raises(ValueError, match="NaN or infinite"):
+    with pytest.raises(ValueError, match="NaN or infinity"):
         Moments.of(tmp_path / "missing.csv", "y")
 
 

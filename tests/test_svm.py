@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from histrs import _histrs
 from histrs.svm import IntersectionSVC
-from histrs.svm._objective import objective
+from histrs.svm._input_space import Problem
 from tests.helpers import CONTAINERS, awkward_histograms
 from tests.oracles import svm as oracle
 
@@ -210,7 +210,7 @@ def test_the_average_is_over_the_passes_after_the_drop(rng):
     X, y = rng.random((40, 5)), np.arange(40) % 2
     passes = np.empty((4, 1, 6))
     with pytest.MonkeyPatch.context() as patch:
-        one_pass = IntersectionSVC._pass
+        one_pass = Problem.after_pass
         kept = iter(passes)
 
         def keep(self, *arguments):
@@ -218,7 +218,7 @@ def test_the_average_is_over_the_passes_after_the_drop(rng):
             w[:] = one_pass(self, *arguments)
             return w
 
-        patch.setattr(IntersectionSVC, "_pass", keep)
+        patch.setattr(Problem, "after_pass", keep)
         model = IntersectionSVC(max_iter=4, random_state=0, average=True).fit(X, y)
     mean = passes[2:].mean(axis=0)
     np.testing.assert_allclose(model.coef_, mean[:, :5] * model.scale_, rtol=1e-14)
@@ -333,7 +333,7 @@ def test_the_objective_is_its_definition(rng):
         losses = c * np.maximum(0.0, 0.7 - s * scores)
         expected += 0.3 * np.abs(w).sum() + losses.mean()
     for container in (np.asarray, sparse.csr_array):
-        found = objective(container(X), signs, weights, coef, 0.7, 0.3, 2)
+        found = Problem(container(X), signs, weights, 0.7, 0.3, 2).objective(coef)
         assert found == pytest.approx(expected, rel=1e-12)
 
 

@@ -16,13 +16,13 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm._columns import Columns, without_spare_room
 from histrs.svm._composition import BlockDiagonalProduct, inner_product_of, last_map
 from histrs.svm._distributed import _n_bytes, _RowBlock
 from histrs.svm._held_out import folds
-from histrs.svm._objective import Lengths, signs_of
+from histrs.svm._input_space import signs_of
 from histrs.svm._planes import Planes
-from histrs.svm._rows import CodeRows, ExpandedRows, FeatureRows, RowsWithIntercept
+from histrs.svm._rows import CodeRows, FeatureRows, RowsWithIntercept
+from histrs.svm._units import Columns, Lengths, without_spare_room
 from tests.oracles import bundle as oracle
 from tests.oracles import quantization as codes_oracle
 
@@ -56,7 +56,7 @@ def test_columns_are_where_entries_begin_and_their_spread(n, n_before, chunk, se
     begin = np.where((seen > 0).all(axis=0), seen.min(axis=0), 0.0)
     spread = np.where(seen > 0, seen - begin, 0.0).std(axis=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("histrs.svm._columns._CHUNK", chunk)
+        patch.setattr("histrs.svm._units._CHUNK", chunk)
         for container in CONTAINERS:
             known = (n_before, before) if n_before else None
             columns, constant = Columns.of(container(X), spread=True, n_threads=1, before=known)
@@ -75,7 +75,7 @@ def test_columns_are_where_entries_begin_and_their_spread(n, n_before, chunk, se
 @pytest.mark.parametrize("chunk", [1, 3, 4096])
 @pytest.mark.parametrize("scale", [1e-300, 1.0, 1e150])
 def test_columns_differ_beyond_a_hundred_times_the_median(container, chunk, scale, monkeypatch):
-    monkeypatch.setattr("histrs.svm._columns._CHUNK", chunk)
+    monkeypatch.setattr("histrs.svm._units._CHUNK", chunk)
     X = np.array([[3.0, 2.0, 0.0], [0.0, 2.0, 100.0], [1.0, 0.0, 0.0], [0.0, 0.0, 300.0]])
     plain = Columns(np.zeros(3), np.ones(3))
     # Means of positive entries: 2, 2, 200, whose median is 2.
@@ -408,17 +408,9 @@ def test_planes_go_after_thirty_optima_without_a_part(had_a_part):
 # ---- features of maps -------------------------------------------------------------------------
 
 
-def test_immediate_expansion_is_of_one_level(rng):
-    X, y = rng.random((40, 4)), np.arange(40) % 2
-    pq = ProductQuantizer(2, 4, n_levels=2, random_state=0)
-    assert BundleSVC(pq, alpha=0.1).fit(X, y).score(X, y) > 0.4
-    with pytest.raises(ValueError, match='"immediate" is for a ProductQuantizer of one level'):
-        BundleSVC(pq, alpha=0.1, expansion="immediate").fit(X, y)
-
-
 def test_sparse_features_of_any_format(rng):
     X, y = rng.random((40, 4)), np.arange(40) % 2
-    parts = {"alphas": [0.1, 1.0], "cv": 2, "random_state": 0}
+    parts = {"alpha": [0.1, 1.0], "cv": 2, "random_state": 0}
     expected = BundleSVC(FunctionTransformer(sparse.csr_array), **parts).fit(X, y)
     for made in (sparse.coo_array, sparse.coo_matrix, sparse.csc_array, sparse.bsr_array):
         model = BundleSVC(FunctionTransformer(made), **parts).fit(X, y)
@@ -443,7 +435,7 @@ def test_workers_are_told_how_large_blocks_are(rng):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 4, 2048])
-@pytest.mark.parametrize("kind", ["dense", "sparse", "mapped", "codes", "delayed", "immediate"])
+@pytest.mark.parametrize("kind", ["dense", "sparse", "mapped", "codes", "factored"])
 @pytest.mark.parametrize("intercept", [False, True])
 def test_rows_are_their_features(rng, chunk, kind, intercept, monkeypatch):
     monkeypatch.setattr("histrs.svm._rows._CHUNK", chunk)
@@ -462,12 +454,7 @@ def test_rows_are_their_features(rng, chunk, kind, intercept, monkeypatch):
         codes = pq.transform(X)
         features = codes_oracle.one_hot(codes, 3)
         K = codes_oracle.codeword_kernel(pq.codebooks_, metric)
-        dtype = pq.codebooks_.dtype
-        rows = (
-            ExpandedRows(codes, pq.inner_product_, dtype, 1)
-            if kind == "immediate"
-            else CodeRows(codes, pq.inner_product_, 3, dtype, 1)
-        )
+        rows = CodeRows(codes, pq.inner_product_, 3, pq.codebooks_.dtype, 1)
     if intercept:
         rows = RowsWithIntercept(rows, 3.0)
         K = np.block([[K, np.zeros((len(K), 1))], [np.zeros((1, len(K))), 9.0 * np.eye(1)]])
@@ -497,11 +484,9 @@ def test_rows_are_their_features(rng, chunk, kind, intercept, monkeypatch):
 def test_models_of_codes_have_the_coordinates_of_their_factor(rng):
     pq = ProductQuantizer(2, 3, "hellinger", random_state=0).fit(rng.random((11, 6)))
     codes, product, dtype = pq.transform(rng.random((9, 6))), pq.inner_product_, np.dtype(float)
-    delayed = CodeRows(codes, product, 3, dtype, 1)
-    immediate = ExpandedRows(codes, product, dtype, 1)
+    rows = CodeRows(codes, product, 3, dtype, 1)
     features = np.hstack([product.factor[k][codes[:, k]] for k in range(2)])
-    assert delayed.width == immediate.width == features.shape[1]
+    assert rows.width == features.shape[1]
     G = rng.standard_normal((2, 9))
-    for rows in (delayed, immediate):
-        for gradients in rows.gradients(G):
-            np.testing.assert_allclose(gradients, G @ features, rtol=1e-12, atol=1e-15)
+    for gradients in rows.gradients(G):
+        np.testing.assert_allclose(gradients, G @ features, rtol=1e-12, atol=1e-15)

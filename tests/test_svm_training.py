@@ -7,7 +7,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.utils import get_tags
 
-from histrs._inverse_temperature import likely_inverse_temperature
+from histrs._calibration import likely_inverse_temperature
 from histrs.svm import IntersectionSVC
 from histrs.svm._held_out import folds
 from tests.oracles import svm as oracle
@@ -163,7 +163,7 @@ def test_batches_are_passes_that_go_on(rows, average, first):
     if first == "fit":
         model.fit(X, y)
         seed, w, kept = random.randint(np.iinfo(np.int32).max), None, []
-        w = model._last
+        w = model._steps.last
         kept = [model.coef_] * 2 if average else []
     else:
         model.partial_fit(X, y, [0, 1, 2], weights)

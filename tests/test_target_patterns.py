@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from histrs._row_weights import RowWeights
+from histrs._weights import RowWeights
 from histrs.gaussian_process._likelihoods.target_patterns import (
     Pattern,
     entries_of,

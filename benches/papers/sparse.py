@@ -9,6 +9,7 @@ from sklearn.svm import LinearSVC
 
 from benches import bench_detection
 from benches.bench_quantization import DELAYED, IMMEDIATE, _mean_average_precision
+from benches.immediate import ImmediateSVC
 from benches.papers import _images
 from benches.papers._experiment import Claim, Panel, Points, Run, claim, experiment
 from histrs.detection import PartDetector, average_precision
@@ -67,8 +68,8 @@ def figure_2(run: Run) -> tuple[Points, str]:
             codes = pq.fit_transform(X)
             encoding = time.perf_counter() - start
             codes_test = pq.transform(X_test)
-            for name, how in ((DELAYED, "delayed"), (IMMEDIATE, "immediate")):
-                model = BundleSVC(pq, input="features", expansion=how, **SETTINGS)
+            for name, model_class in ((DELAYED, BundleSVC), (IMMEDIATE, ImmediateSVC)):
+                model = model_class(pq, input="features", **SETTINGS)
                 more = {"columns a block": width, "codes": n_codes, "encoding, s": encoding}
                 add(f"{name}, {n_codes} codes", model, codes, codes_test, **more)
         run.progress(k, len(columns), "block sizes")

@@ -13,6 +13,7 @@ from matplotlib.ticker import NullFormatter, ScalarFormatter
 from sklearn.metrics import average_precision_score
 
 from benches._data import fashion_classes
+from benches.immediate import ImmediateSVC
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
 
@@ -54,8 +55,7 @@ for n_codes, marker in zip(counts, "os^", strict=True):
         model, seconds = fitted(BundleSVC(pq, input="features", **SETTINGS), codes)
         maps.append(precision(model, pq.transform(X_test)))
         times.append(seconds)
-        immediate = BundleSVC(pq, input="features", expansion="immediate", **SETTINGS)
-        slow.append(fitted(immediate, codes)[1])
+        slow.append(fitted(ImmediateSVC(pq, input="features", **SETTINGS), codes)[1])
     label = f"{n_codes} codewords"
     axes[0].plot(blocks, maps, marker=marker, label=label)
     line = axes[1].plot(blocks, times, marker=marker, label=label)[0]

@@ -1,9 +1,23 @@
-"""What every estimator of this package shares."""
+"""What every estimator of this package shares: its base class, and how docstrings share text.
+
+A line of a docstring that is `{name}` alone stands for a description which several classes or
+functions have in common, and which is written once. `help` and the manual show it in its place.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+from inspect import isclass, isfunction
+from textwrap import indent
+from typing import Any, TypeVar
+
 import numpy as np
 from sklearn import base
+
+Documented = TypeVar("Documented", bound=Callable[..., Any])
+
+_LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
 
 
 class BaseEstimator(base.BaseEstimator):
@@ -27,3 +41,28 @@ class BaseEstimator(base.BaseEstimator):
         # A limit beyond single precision is infinite beside a parameter in it.
         with np.errstate(over="ignore"):
             super()._validate_params()
+
+
+def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]:
+    """Return a decorator that puts shared descriptions into docstrings: a class has several.
+
+    Parameters
+    ----------
+    shared : mapping of str to str
+        Descriptions by their names; a docstring that names another raises a KeyError.
+    """
+    known = {name: text for part in shared for name, text in part.items()}
+
+    def put(owner: Documented) -> Documented:
+        members = vars(owner).values() if isclass(owner) else ()
+        # Class methods, and those that are there on a condition, wrap a function.
+        wrapped = (getattr(m, "fn", getattr(m, "__func__", m)) for m in members)
+        for member in (owner, *filter(isfunction, wrapped)):
+            # There are no docstrings with python -OO.
+            if member.__doc__ is not None:
+                member.__doc__ = _LINE.sub(
+                    lambda m: indent(known[m[2]].strip("\n"), m[1]), member.__doc__
+                )
+        return owner
+
+    return put

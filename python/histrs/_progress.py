@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 try:
     from tqdm.auto import tqdm

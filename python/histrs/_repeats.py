@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._dask import is_dask
-from histrs._row_weights import Array, rows_at
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
+from histrs._distributed.rows import is_dask
+from histrs._typing import Array
+from histrs._weights import rows_at
 
 # Rows whose bytes are turned at once: they stay in the cache.
 _BLOCK = 256

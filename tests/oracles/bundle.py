@@ -35,28 +35,12 @@ def hinge_minimum(features, K, y, weights, alpha):
     return -found.fun
 
 
-# Minus the derivatives in the margin, and minus the conjugates at those.
-SLOPES = {"hinge": lambda z: np.where(z < 1, 1.0, 0.0), "logistic": lambda z: 1 / (1 + np.exp(z))}
-CONJUGATES = {"hinge": lambda s: s, "logistic": lambda s: entr(s) + entr(1 - s)}
-
-
-def pegasos(features, K, y, weights, alpha, epochs, loss):
-    """Stochastic steps for one problem, v - (alpha v + K g) / (alpha t), of batches of rows.
-
-    Returns the model, its objective without a pseudo-inverse, and the gap to the dual at the mean
-    of the derivatives that each row has had.
-    """
-    u, duals, t = np.zeros(features.shape[1]), np.zeros(len(y)), 0
-    for batches in epochs:
-        for batch in batches:
-            t += 1
-            slopes = SLOPES[loss](y[batch] * (features[batch] @ K @ u))
-            gradient = -features[batch].T @ (weights[batch] * y[batch] * slopes) * len(batches)
-            u = u - (alpha * u + gradient) / (alpha * t)
-            duals[batch] += slopes / len(epochs)
-    penalty = alpha / 2 * u @ K @ u
-    value = penalty + weights @ LOSSES[loss](y * (features @ K @ u))
-    return K @ u, value, value - (weights @ CONJUGATES[loss](duals) - penalty)
+# Minus the conjugates at minus the derivatives in the margin.
+CONJUGATES = {
+    "hinge": lambda s: s,
+    "squared_hinge": lambda s: s * (1 - s / 4),
+    "logistic": lambda s: entr(s) + entr(1 - s),
+}
 
 
 def simplex_maximum(H, b):

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.validation import validate_data
 from histrs._distributed.cluster import computed, lazy, placed
 from histrs._distributed.rows import Part, as_rows, count_task_threads, partitions, stand_in
-from histrs._validation import validate_data
 
 
 def answers(model: Any, method: str, X: Any, *, codes: bool = False) -> NDArray[Any]:

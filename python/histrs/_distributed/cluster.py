@@ -62,11 +62,10 @@ def _called(made: Any, name: str, *arguments: Any) -> Any:
     return getattr(made, name)(*arguments)
 
 
-def total(parts: Sequence[Any]) -> Any:
-    """Return the sum of delayed arrays, pair by pair: its bits depend on their number alone."""
-    add = lazy(np.add)
-    level = list(parts)
+def total(parts: Sequence[Any], add: Callable[..., Any] = np.add) -> Any:
+    """Return the sum of delayed values, pair by pair: its bits depend on their number alone."""
+    delayed_add, level = lazy(add), list(parts)
     while len(level) > 1:
         pairs = [level[k : k + 2] for k in range(0, len(level), 2)]
-        level = [add(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
+        level = [delayed_add(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
     return level[0]

@@ -15,6 +15,16 @@ from scipy import sparse
 from histrs import _histrs
 
 
+def is_dask(rows: Any) -> bool:
+    """Say whether rows are a dask array, without importing dask."""
+    return all(hasattr(rows, name) for name in ("__dask_graph__", "to_delayed", "numblocks"))
+
+
+def in_memory(values: Any) -> Any:
+    """Return an array of dask as one of NumPy; anything else as it is."""
+    return np.asarray(values.compute()) if is_dask(values) else values
+
+
 class Part(NamedTuple):
     """Where the entries of a part of a matrix are in the whole."""
 
@@ -49,6 +59,46 @@ def partitions(X: Any) -> list[tuple[Any, Part]]:
     edges = np.cumsum([0, *X.chunks[0][:-1]])
     parts = [Part(0 if np.isnan(edge) else int(edge), 0) for edge in edges]
     return list(zip(rows.to_delayed().ravel(), parts, strict=True))
+
+
+def partitions_with(X: Any, targets: Any, weights: Any) -> list[tuple[Any, Any, Any]]:
+    """Return the partitions of rows, of their targets and of their weights, delayed."""
+    if X.ndim != 2:
+        raise ValueError(f"X has shape {X.shape}: expected rows and columns, a 2D array.")
+    blocks = [rows for rows, _ in partitions(X)]
+    if not blocks:
+        raise ValueError("there are no rows: moments need at least one chunk.")
+    others = [
+        [None] * len(blocks) if part is None else _like(part, X, name, each)
+        for part, name, each in ((targets, "Y", "target"), (weights, "sample_weight", "weight"))
+    ]
+    return list(zip(blocks, *others, strict=True))
+
+
+def _like(targets: Any, rows: Any, name: str, each: str) -> list[Any]:
+    """Return partitions of targets, or of weights, that fit those of the rows."""
+    known = not np.isnan(np.sum(rows.shape[0]))
+    if known and len(targets) != rows.shape[0]:
+        raise ValueError(
+            f"{name} has {len(targets)} rows and the data {rows.shape[0]}: give a {each} for each "
+            "row."
+        )
+    if not is_dask(targets):
+        if not known:
+            raise ValueError(
+                f"{name} must be a dask array with the partitions of X, whose sizes are unknown."
+            )
+        edges = np.cumsum([0, *rows.chunks[0]])
+        return [np.asarray(targets)[a:b] for a, b in pairwise(edges)]
+    chunks = (rows.chunks[0], *((-1,) if targets.ndim == 2 else ()))
+    if targets.ndim == 2 or (known and targets.chunks[0] != rows.chunks[0]):
+        targets = targets.rechunk(chunks if known else {1: -1})
+    if targets.numblocks[0] != rows.numblocks[0]:
+        raise ValueError(
+            f"X has {rows.numblocks[0]} partitions and {name} {targets.numblocks[0]}: compute the "
+            f"sizes of the partitions, or give {name} the partitions of X."
+        )
+    return list(targets.to_delayed().ravel())
 
 
 def rows_of_blocks(

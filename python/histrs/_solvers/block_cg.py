@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-Array: TypeAlias = NDArray[np.float64]
+from histrs._typing import Array
+
 Operator: TypeAlias = Callable[[Array], Array]
 
 _EPS = float(np.finfo(np.float64).eps)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._threads import leavable_if
+from histrs._typing import Array
 
 # Floating-point operations of one call of BLAS, some tenths of a second.
 _OPERATIONS = 2e10

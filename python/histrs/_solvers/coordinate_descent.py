@@ -8,7 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array, Operator, Solution, largest_entries
+from histrs._solvers.block_cg import Operator, Solution, largest_entries
+from histrs._typing import Array
 
 Descent: TypeAlias = Callable[[Array, Array, NDArray[np.int64]], Array]
 

@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array, Operator, Solution, largest_entries, solve_positive
+from histrs._solvers.block_cg import Operator, Solution, largest_entries, solve_positive
+from histrs._typing import Array
 
 # Rows of a sub-problem, and those that it is chosen from, as in the comparison of Rodner et al.
 _BLOCK = 10

@@ -9,11 +9,11 @@ import numpy as np
 from scipy import linalg
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
+from histrs._checks.validation import to_core
 from histrs._solvers.cholesky import factor_with_jitter
 from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scaled
-from histrs._validation import Matrix, to_core
+from histrs._typing import Array, Matrix
 
 
 class Knots:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array, Operator
+from histrs._solvers.block_cg import Operator
+from histrs._typing import Array
 
 # A new direction shorter than this part of the operator's size is rounding.
 _BREAKDOWN = 1e-12

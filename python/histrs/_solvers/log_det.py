@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array, Operator
+from histrs._solvers.block_cg import Operator
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.lanczos import Lanczos
+from histrs._typing import Array
 
 # Probes, and bytes that their bases may take.
 MAX_PROBES = 16

@@ -6,14 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from histrs._solvers.block_cg import (
-    Array,
-    Operator,
-    Solution,
-    block_cg,
-    largest_entries,
-    solve_positive,
-)
+from histrs._solvers.block_cg import Operator, Solution, block_cg, largest_entries, solve_positive
+from histrs._typing import Array
 
 # What the inner solver is first asked to reduce the residual to, and at most.
 _FIRST_REDUCTION = 1e-4

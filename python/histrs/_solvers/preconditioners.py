@@ -7,8 +7,7 @@ from typing import Protocol, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 
 Indices: TypeAlias = NDArray[np.int64]
 

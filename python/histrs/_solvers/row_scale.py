@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 
 def scaled(scale: Array | None, V: Array) -> Array:

@@ -18,10 +18,9 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._scale import check_computed, exponent_of, may_overflow
-from histrs._validation import check_random_state, unchanged_on_error
+from histrs._checks.scale import check_computed, exponent_of, may_overflow
+from histrs._checks.validation import check_random_state, unchanged_on_error
+from histrs._estimator import BaseEstimator, documented
 from histrs.descriptors._docs import LOCAL_FEATURES
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._scale import check_squares
-from histrs._validation import validate_data
+from histrs._checks.scale import check_squares
+from histrs._checks.validation import validate_data
 
 Float: TypeAlias = NDArray[Any]
 Sets: TypeAlias = ArrayLike | Sequence[ArrayLike]

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import ndimage
 
-from histrs._numbers import numbers_checked
-from histrs._sparse import refuse_sparse
-from histrs._validation import check_random_state, real_array
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import check_random_state, real_array
+from histrs._typing import Array
 
-Array: TypeAlias = NDArray[np.float64]
 Origin: TypeAlias = Literal["mean", "centroid", "points"]
 
 # Of points, rings and angles: more are a slip of the pen.
@@ -81,7 +81,7 @@ def shape_context(
     sigma: float = 1.0,
     threshold: float = 0.2,
     random_state: int | np.random.RandomState | None = None,
-) -> NDArray[np.float64]:
+) -> Array:
     r"""Compute log-polar histograms of the edge points of images.
 
     Of the edge points of an image, :math:`p_1, \ldots, p_n`, the shape context of :math:`p_i` is

@@ -20,10 +20,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._scale import may_overflow
-from histrs._validation import check_random_state, count_threads, unchanged_on_error
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import check_random_state, count_threads, unchanged_on_error
+from histrs._estimator import BaseEstimator, documented
+from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.descriptors._docs import LOCAL_FEATURES
 from histrs.descriptors._local_features import Float, Grid, LocalFeatures, Sets, grids_of
@@ -268,7 +268,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         # Where every feature is a word, any width will do that keeps words apart.
         return float(np.sqrt(mean_square)) or float(np.finfo(np.float64).eps)
 
-    def _cell_weights(self) -> NDArray[np.float64]:
+    def _cell_weights(self) -> Array:
         """Return the weight of every cell."""
         grids = grids_of(self.pyramid, positions=self.positions)
         cells = [rows * columns for rows, columns in grids]

@@ -2,35 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import _fit_context, clone
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs.detection._detector_learning import DetectorLearning
+from histrs._checks.validation import check_random_state, count_threads, unchanged_on_error
+from histrs._estimator import BaseEstimator
+from histrs._progress import StepProgress
+from histrs._typing import Array
+from histrs._warnings import warn
 from histrs.detection._evaluation import average_precision, non_maximum_suppression
 from histrs.detection._examples import (
     Image,
     Model,
+    Settings,
+    aspect_groups,
+    described_cells,
     look,
+    mirrored,
+    root_sizes,
+    without_weights,
 )
+from histrs.detection._hog import N_FEATURES
 from histrs.detection._images import Boxes, Images, check_boxes, check_images
 from histrs.detection._model import Component, Placements, part_boxes
+from histrs.detection._training import MAX_PLANES, TOL, Training
 from histrs.quantization import ProductQuantizer
 
 # Scores that count for average precision: beyond the margin of the negatives.
 _LOWEST = -1.0
 # Placements of an image, the best ones, among which the ones to keep are chosen.
 _MOST = 2000
+# Cells that codebooks are learned from.
+_CELLS = 40_000
 
 
-class PartDetector(DetectorLearning):
+class PartDetector(BaseEstimator):
     r"""Objects in images, by a root and parts on springs, learned on codes of their cells.
 
     A level of the pyramid of an image is a grid of cells, each described by the 31 numbers of
@@ -60,15 +76,14 @@ class PartDetector(DetectorLearning):
         Number of aspects. A component that no object is nearest to is left out, with a warning;
         attributes have as many components as are left.
     n_parts : int, default=8
-        Number of parts of a component; 0 is a root alone, which is faster.
+        Number of parts of a component, of 6 by 6 cells, each half as large as those of the root; 0
+        is a root alone, which is faster.
     quantizer : ProductQuantizer, "default" or None, default="default"
         What makes codes of cells; a copy is fitted on cells of the training images, and a fitted
         one in a `sklearn.frozen.FrozenEstimator` is taken as it is. "default" has seven blocks of
         128 codewords: 7 bytes per cell, where features take 124. None learns on features.
     cell_size : int, default=8
         Pixels of a side of a cell.
-    part_shape : (int, int), default=(6, 6)
-        Rows and columns of cells of a part, which are half as large as those of the root.
     levels_per_octave : int, default=6
         Sizes that are looked at between one and twice as large.
     C : float, default=0.03
@@ -78,18 +93,12 @@ class PartDetector(DetectorLearning):
         Rounds with roots alone.
     n_part_rounds : int, default=2
         Rounds with parts.
-    max_negatives : int, default=20000
-        Hard negatives of a component that are kept; of more the easier ones are forgotten.
     mirror : bool, default=True
         Whether to learn from mirror images, too.
     threshold : float, default=0.0
         Score that an object has at least for `predict`.
     overlap : float, default=0.4
         The most that two boxes that are predicted overlap, intersection over union.
-    tol : float, default=0.02
-        Largest gap of the cutting planes, as a part of the objective.
-    max_iter : int, default=300
-        Most cutting planes.
     random_state : int, RandomState instance or None, default=None
         Draws cells, codewords and the first negatives.
     n_jobs : int or None, default=None
@@ -125,9 +134,11 @@ class PartDetector(DetectorLearning):
 
     Notes
     -----
-    A root has one cell of margin around the box that it stands for. Components are learned one by
-    one: given the locations, the problem of the mixture falls into one for each. Curvatures of
-    springs are kept at 0.01 a squared cell and above.
+    At most 20,000 hard negatives of a component are kept; of more the easier ones are forgotten.
+    The gap of the cutting planes is at most 2% of the objective. A root has one cell of margin
+    around the box that it stands for. Components are learned one by one: given the locations, the
+    problem of the mixture falls into one for each. Curvatures of springs are kept at 0.01 a squared
+    cell and above.
 
     References
     ----------
@@ -163,21 +174,23 @@ class PartDetector(DetectorLearning):
         "n_parts": [Interval(Integral, 0, None, closed="left")],
         "quantizer": [ProductQuantizer, FrozenEstimator, StrOptions({"default"}), None],
         "cell_size": [Interval(Integral, 2, None, closed="left")],
-        "part_shape": [tuple, list],
         "levels_per_octave": [Interval(Integral, 1, None, closed="left")],
         "C": [Interval(Real, 0, None, closed="neither")],
         "n_root_rounds": [Interval(Integral, 0, None, closed="left")],
         "n_part_rounds": [Interval(Integral, 1, None, closed="left")],
-        "max_negatives": [Interval(Integral, 2, None, closed="left")],
         "mirror": ["boolean"],
         "threshold": [Interval(Real, None, None, closed="neither")],
         "overlap": [Interval(Real, 0, 1, closed="both")],
-        "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
+
+    roots_: list[NDArray[np.float32]]
+    parts_: list[NDArray[np.float32]]
+    anchors_: NDArray[np.int64]
+    deformations_: Array
+    intercepts_: Array
 
     def __init__(
         self,
@@ -186,17 +199,13 @@ class PartDetector(DetectorLearning):
         quantizer: ProductQuantizer | FrozenEstimator | Literal["default"] | None = "default",
         *,
         cell_size: int = 8,
-        part_shape: tuple[int, int] = (6, 6),
         levels_per_octave: int = 6,
         C: float = 0.03,
         n_root_rounds: int = 1,
         n_part_rounds: int = 2,
-        max_negatives: int = 20_000,
         mirror: bool = True,
         threshold: float = 0.0,
         overlap: float = 0.4,
-        tol: float = 0.02,
-        max_iter: int = 300,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -205,20 +214,166 @@ class PartDetector(DetectorLearning):
         self.n_parts = n_parts
         self.quantizer = quantizer
         self.cell_size = cell_size
-        self.part_shape = part_shape
         self.levels_per_octave = levels_per_octave
         self.C = C
         self.n_root_rounds = n_root_rounds
         self.n_part_rounds = n_part_rounds
-        self.max_negatives = max_negatives
         self.mirror = mirror
         self.threshold = threshold
         self.overlap = overlap
-        self.tol = tol
-        self.max_iter = max_iter
         self.random_state = random_state
         self.n_jobs = n_jobs
         self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, images: Images, boxes: Sequence[ArrayLike]) -> Self:
+        """Learn from images and the boxes of the objects in them; on an error nothing changes.
+
+        Parameters
+        ----------
+        images : list of arrays of shape (rows, columns), (rows, columns, 3) or (rows, columns, 4)
+            Images of any sizes: uint8, or floats in [0, 1]. What is transparent is laid over white.
+        boxes : list of array-likes of shape (n_objects, 4)
+            For each image its boxes `(xmin, ymin, xmax, ymax)`, in pixels from the upper left
+            corner; what reaches over the border is cut off, and an image without objects has none.
+
+        Returns
+        -------
+        self : PartDetector
+            The fitted detector.
+
+        Raises
+        ------
+        ValueError
+            If an image, a box or a parameter is not what it must be, or there are fewer boxes than
+            components; the message names the first.
+        """
+        pixels = check_images(images)
+        own = check_boxes(boxes, pixels)
+        all_boxes = np.concatenate(own)
+        if len(all_boxes) < self.n_components:
+            raise ValueError(
+                f"boxes has {len(all_boxes)} boxes for n_components = {self.n_components}: a "
+                "component is learned from at least one object; give images with objects and "
+                "their boxes."
+            )
+        with unchanged_on_error(self):
+            rng = check_random_state(self.random_state)
+            self.quantizer_ = None
+            self._learned = self.cell_size, self.levels_per_octave
+            self.quantizer_ = self._fit_quantizer(pixels, rng)
+            settings = self._settings()
+            groups = aspect_groups(all_boxes, self.n_components)
+            sizes = root_sizes(all_boxes, groups, self.cell_size)
+            training = Training(
+                [without_weights(size, settings.tail) for size in sizes],
+                settings,
+                float(self.C),
+            )
+            of_images = np.split(groups, np.cumsum([len(each) for each in own])[:-1])
+            n_rounds = 1 + self.n_root_rounds + (self.n_part_rounds if self.n_parts else 0)
+            with StepProgress("PartDetector", self.verbose, n_rounds) as progress:
+                training.progress = progress
+                self._train(training, pixels, own, of_images, rng)
+            self._take(training)
+        if len(self.roots_) < self.n_components:
+            warn(
+                f"{self.n_components - len(self.roots_)} of {self.n_components} components were "
+                "left out, as no object was nearest to them, or no location was a negative of "
+                "theirs; lower n_components, or give more images."
+            )
+        if training.gap > TOL:
+            warn(
+                f"the certified gap is {training.gap:.2g} of the objective after {MAX_PLANES} "
+                f"cutting planes, more than {TOL}; lower C.",
+                ConvergenceWarning,
+            )
+        return self
+
+    def _fit_quantizer(
+        self, images: list[Image], rng: np.random.RandomState
+    ) -> ProductQuantizer | None:
+        if self.quantizer is None:
+            return None
+        if isinstance(self.quantizer, FrozenEstimator):
+            quantizer = self.quantizer.estimator
+            check_is_fitted(quantizer)
+            if (
+                not isinstance(quantizer, ProductQuantizer)
+                or quantizer.n_features_in_ != N_FEATURES
+            ):
+                raise ValueError(
+                    f"quantizer = {self.quantizer!r}: a fitted one is a ProductQuantizer of the "
+                    f"{N_FEATURES} features of a cell."
+                )
+            return quantizer
+        cells = described_cells(images, self._settings(), _CELLS, rng)
+        if not len(cells):
+            raise ValueError(
+                "images are all too small to learn codes of cells from: one needs at least "
+                f"{1.5 * self.cell_size:g} pixels a side; lower cell_size, or enlarge the images."
+            )
+        if self.quantizer == "default":
+            seed = int(rng.randint(np.iinfo(np.int32).max))
+            quantizer = ProductQuantizer(7, 128, random_state=seed, n_jobs=self.n_jobs)
+        else:
+            quantizer = clone(self.quantizer)
+        fitted: ProductQuantizer = quantizer.fit(cells)
+        return fitted
+
+    def _train(
+        self,
+        training: Training,
+        images: list[Image],
+        boxes: list[Boxes],
+        groups: list[NDArray[np.intp]],
+        rng: np.random.RandomState,
+    ) -> None:
+        def labelled_images() -> Iterable[tuple[Image, Boxes]]:
+            return mirrored(images, boxes) if self.mirror else zip(images, boxes, strict=True)
+
+        seen = [own for own in groups for _ in range(1 + bool(self.mirror))]
+        training.begin(labelled_images(), seen, rng)
+        if not training.components:
+            raise ValueError(
+                "no box is near a location that a root can have: objects are smaller than "
+                f"{4 * self.cell_size**2} pixels, or cut off; lower cell_size, or enlarge the "
+                "images."
+            )
+        training.learn()
+        for _ in range(self.n_root_rounds):
+            training.mine(labelled_images())
+            training.learn()
+        if self.n_parts:
+            training.add_parts(self.n_parts)
+            for number in range(self.n_part_rounds):
+                training.mine(labelled_images())
+                if number == 0 and (short := training.short()):
+                    # Good roots leave none beyond the margin; parts learn from the best locations.
+                    training.mine(labelled_images(), short)
+                training.learn()
+        training.drop_unlearned()
+        if not training.components:
+            raise ValueError(
+                "no location in the images is away from the objects, so that there are no "
+                "negatives to learn from; give images with more around the objects, or without "
+                "objects."
+            )
+
+    def _take(self, training: Training) -> None:
+        components = training.components
+        self.roots_ = [component.root for component in components]
+        self.parts_ = [component.parts for component in components]
+        self.anchors_ = np.stack([component.anchors for component in components])
+        self.deformations_ = np.stack([component.deformations for component in components])
+        self.intercepts_ = np.array([component.bias for component in components])
+        self.n_negatives_ = np.array([len(own) for own in training.negatives])
+        self.n_bytes_ = sum(own.n_bytes for own in training.negatives)
+
+    def _settings(self) -> Settings:
+        cell_size, levels_per_octave = self._learned
+        n_threads = count_threads(self.n_jobs)
+        return Settings(cell_size, levels_per_octave, self.quantizer_, n_threads)
 
     def predict(self, images: Images) -> tuple[list[Boxes], list[NDArray[np.float32]]]:
         """Find the objects in images.
@@ -301,7 +456,7 @@ class PartDetector(DetectorLearning):
         )
         return [Component(*each) for each in arrays]
 
-    def _scale_of(self, level: NDArray[Any]) -> NDArray[np.float64]:
+    def _scale_of(self, level: NDArray[Any]) -> Array:
         """Return the scales of levels of roots."""
         octave = self._learned[1] if self.anchors_.shape[1] else 0
         return np.asarray(2.0 ** (-(level - octave) / self._learned[1]))

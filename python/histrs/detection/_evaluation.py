@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._numbers import numbers_checked
-from histrs._sparse import refuse_sparse
-from histrs._validation import real_array
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import real_array
 from histrs.detection._images import Boxes, as_boxes
 
 

@@ -169,16 +169,6 @@ def without_weights(size: tuple[int, int], tail: tuple[int, int]) -> Component:
     )
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How long is learned, and from how much."""
-
-    C: float
-    max_negatives: int
-    tol: float
-    max_iter: int
-
-
 def shared_boxes(image: Image, own: Boxes, model: Model) -> tuple[Pyramid, Placements, Boxes]:
     """Return all placements, and what they share with each object."""
     pyramid, found = look(image, model, -np.inf)

@@ -12,8 +12,8 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 
 from histrs import _histrs
+from histrs._checks.validation import count_threads
 from histrs._estimator import BaseEstimator
-from histrs._validation import count_threads
 from histrs.detection._images import Images, check_image, check_images
 
 N_FEATURES = 31

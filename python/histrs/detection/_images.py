@@ -8,11 +8,12 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._sparse import refuse_sparse
-from histrs._validation import real_array
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import real_array
+from histrs._typing import Array
 
 Images: TypeAlias = Sequence[ArrayLike] | NDArray[Any]
-Boxes: TypeAlias = NDArray[np.float64]
+Boxes: TypeAlias = Array
 
 _SHAPES = "(rows, columns), (rows, columns, 3) or (rows, columns, 4)"
 _CHANNELS = (1, 3, 4)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._typing import Array
 from histrs.detection._images import Boxes
 from histrs.detection._pyramid import Pyramid
 
@@ -32,7 +33,7 @@ class Component:
     """(n_parts, rows, columns, ...), as the root."""
     anchors: NDArray[np.int64]
     """(n_parts, 2): locations of parts, down and right of the root, in cells of half the size."""
-    deformations: NDArray[np.float64]
+    deformations: Array
     """(n_parts, 4): linear and quadratic costs of displacements down, then across."""
 
     @property
@@ -77,7 +78,7 @@ class Placements:
 
 def boxes_of(
     numbers: NDArray[np.int32],
-    scales: NDArray[np.float64],
+    scales: Array,
     sizes: NDArray[np.int64],
     cell_size: int,
 ) -> Boxes:
@@ -91,7 +92,7 @@ def boxes_of(
 def part_boxes(
     numbers: NDArray[np.int32],
     components: list[Component],
-    scale_of: Callable[[NDArray[Any]], NDArray[np.float64]],
+    scale_of: Callable[[NDArray[Any]], Array],
     cell_size: int,
 ) -> Boxes:
     """Return the boxes of parts, of shape (n, n_parts, 4), in pixels of the image."""

@@ -7,23 +7,22 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._typing import Array
 from histrs.detection._model import Component, Tables
-
-Array = NDArray[np.float64]
 
 # What a displacement of a cell costs before anything is known.
 _FIRST_DEFORMATION = (0.0, 0.1, 0.0, 0.1)
+# Rows and columns of cells of a part.
+_SHAPE = (6, 6)
 
 
-def with_parts(
-    component: Component, n_parts: int, size: tuple[int, int], shares: Array | None
-) -> Component:
+def with_parts(component: Component, n_parts: int, shares: Array | None) -> Component:
     """Return a component with parts that look as its root does there, twice as finely.
 
     `shares` says how frequent each codeword of each block is; None is for features.
     """
     fine = np.repeat(np.repeat(component.root, 2, axis=0), 2, axis=1)
-    rows, columns = (min(pair) for pair in zip(size, fine.shape[:2], strict=True))
+    rows, columns = (min(pair) for pair in zip(_SHAPE, fine.shape[:2], strict=True))
     anchors = _strongest_locations(_energy(fine, shares), n_parts, (rows, columns))
     parts = [fine[y : y + rows, x : x + columns] for y, x in anchors]
     return replace(

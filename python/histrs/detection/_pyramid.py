@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._typing import Array
 from histrs.quantization import ProductQuantizer
 
 
@@ -20,7 +21,7 @@ class Pyramid:
     """(n_cells, 31) features, or (n_cells, n_blocks) codes."""
     shapes: list[tuple[int, int]]
     """Rows and columns of each level, with padding."""
-    scales: NDArray[np.float64]
+    scales: Array
     """Of each level: cells are so many pixels of the scaled image."""
 
     @property
@@ -43,7 +44,7 @@ class Pyramid:
 
 def pyramid_of(
     image: NDArray[np.float32],
-    scales: NDArray[np.float64],
+    scales: Array,
     *,
     cell_size: int,
     padding: int,
@@ -63,7 +64,7 @@ def pyramid_scales(
     cell_size: int,
     levels_per_octave: int,
     first: int,
-) -> NDArray[np.float64]:
+) -> Array:
     """Return scales from `2^-first/levels` on, while some cells fit into the image.
 
     Negative numbers of the first level enlarge the image.

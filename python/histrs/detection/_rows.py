@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._typing import Array
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._metrics import inner_product
 from histrs.svm._rows import CodeRows, FeatureRows, Rows
-
-Array = NDArray[np.float64]
 
 
 class JointRows:

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._typing import Array
 from histrs.detection._evaluation import non_maximum_suppression
-from histrs.detection._examples import Budget, Examples, Image, Model, Settings, shared_boxes
+from histrs.detection._examples import Examples, Image, Model, Settings, shared_boxes
 from histrs.detection._images import Boxes
 from histrs.detection._model import (
     N_DEFORMATIONS,
@@ -37,6 +38,10 @@ _ALIKE = 0.7
 _LEAST_CURVATURE = 0.01
 # The intercept is hardly penalised.
 _INTERCEPT_SCALE = 10.0
+# Hard negatives of a component that are kept; of more the easier ones are forgotten.
+_MAX_NEGATIVES = 20_000
+# Largest gap of the cutting planes, as a part of the objective, and most of these.
+TOL, MAX_PLANES = 0.02, 300
 
 
 class Training:
@@ -48,13 +53,13 @@ class Training:
         What to begin with.
     settings : Settings
         What does not change.
-    budget : Budget
-        How long is learned, and from how much.
+    C : float
+        Weight of a loss.
     """
 
-    def __init__(self, components: list[Component], settings: Settings, budget: Budget) -> None:
+    def __init__(self, components: list[Component], settings: Settings, C: float) -> None:
         self.components = components
-        self.settings, self.budget = settings, budget
+        self.settings, self.C = settings, C
         self.positives = [Examples() for _ in components]
         self.negatives = [Examples() for _ in components]
         self.progress: Callable[[str], None] | None = None
@@ -189,25 +194,25 @@ class Training:
         kinds = [cells, FeatureRows(np.concatenate([good_away, bad_away]), None)]
         joint = JointRows(kinds)
         rows = RowsWithIntercept(joint, _INTERCEPT_SCALE)
-        weights = np.full(len(labels), float(self.budget.C))
+        weights = np.full(len(labels), self.C)
         targets = Targets(labels, weights, np.array([1], dtype=np.int32), "hinge", n_threads)
-        solution = solve(rows, targets, 1.0, self.budget.tol, self.budget.max_iter)
+        solution = solve(rows, targets, 1.0, TOL, MAX_PLANES)
         self.gap = max(self.gap, float((solution.dual_gap / solution.objective).max()))
         of_cells, deformations = joint.split(solution.models[:, :-1])
         coef, bias = cells.coef(of_cells)[0], float(solution.models[0, -1])
         self.components[c] = self._with(self.components[c], coef, deformations[0], bias)
-        if len(bad) > self.budget.max_negatives:
+        if len(bad) > _MAX_NEGATIVES:
             # The easiest make room for those of the next round.
             scores = rows.scores(solution.models)[0, len(good) :]
-            hardest = np.argsort(-scores, kind="stable")[: self.budget.max_negatives // 2]
+            hardest = np.argsort(-scores, kind="stable")[: _MAX_NEGATIVES // 2]
             hardest.sort()
             self.negatives[c] = Examples([bad[hardest]], [bad_away[hardest]])
 
     def _with(
         self,
         component: Component,
-        coef: NDArray[np.float64],
-        deformations: NDArray[np.float64],
+        coef: Array,
+        deformations: Array,
         bias: float,
     ) -> Component:
         cells = coef.reshape(-1, *self.settings.tail).astype(np.float32)
@@ -222,7 +227,7 @@ class Training:
             deformations=springs,
         )
 
-    def add_parts(self, n_parts: int, size: tuple[int, int]) -> None:
+    def add_parts(self, n_parts: int) -> None:
         """Give every component parts where its root is strongest; examples are of no more use."""
         quantizer = self.settings.quantizer
         shares = (
@@ -230,9 +235,7 @@ class Training:
             if quantizer is None
             else quantizer.counts_ / quantizer.counts_.sum(axis=1)[:, None]
         )
-        self.components = [
-            with_parts(component, n_parts, size, shares) for component in self.components
-        ]
+        self.components = [with_parts(component, n_parts, shares) for component in self.components]
         self.negatives = [Examples() for _ in self.components]
         self._learned = [False for _ in self.components]
         self._known.clear()

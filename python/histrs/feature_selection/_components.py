@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from histrs._typing import Array
 from histrs.feature_selection._inclusion import rotated
-from histrs.feature_selection._shapes import N_SHAPES, Array, shapes_of
+from histrs.feature_selection._shapes import N_SHAPES, shapes_of
 
 # Rows whose components are in memory at once, where only sums of products are needed.
 _ROWS_A_BLOCK = 8192

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy import linalg
 
 from histrs._progress import ChainProgress
-from histrs.feature_selection._shapes import Array
+from histrs._typing import Array
 
 # The largest variance of a function, in units of the noise's; the least is so many times the
 # inverse of the number of rows. Of less the data cannot tell, and a function that may be as small

@@ -17,29 +17,29 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._estimator import BaseEstimator
-from histrs._frames import frame_of
-from histrs._labels import classes_of, encode
-from histrs._progress import ChainProgress
-from histrs._scale import exponent_of, may_overflow
-from histrs._sparse import sound
-from histrs._threads import blas_threads_at_most
-from histrs._validation import (
-    Matrix,
+from histrs._checks.scale import exponent_of, may_overflow
+from histrs._checks.sparse import sound
+from histrs._checks.validation import (
     bad_rows_named,
     check_random_state,
     real_array,
     unchanged_on_error,
     validate_data,
 )
+from histrs._estimator import BaseEstimator
+from histrs._frames import frame_of
+from histrs._progress import ChainProgress
+from histrs._threads import blas_threads_at_most
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
+from histrs._weights import classes_of, encode
 from histrs.feature_selection._components import in_blocks, short
 from histrs.feature_selection._inclusion import (
     Chain,
     gains_alone,
     least_false,
 )
-from histrs.feature_selection._shapes import N_SHAPES, Array
+from histrs.feature_selection._shapes import N_SHAPES
 
 Task: TypeAlias = Literal["auto", "regression", "classification"]
 

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from histrs._scale import exponent_of
-
-Array = NDArray[np.float64]
+from histrs._checks.scale import exponent_of
+from histrs._typing import Array
 
 N_SHAPES = 8
 """Components of a column, which hold nine tenths of the variance of Brownian motion."""

@@ -9,8 +9,8 @@ from typing import Any, ParamSpec, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.scale import may_overflow
 from histrs._frames import dtypes_of
-from histrs._scale import may_overflow
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from histrs._row_weights import in_units_of_mean
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
+from histrs._weights import in_units_of_mean
 
 
 def roots(weights: Array | None) -> Array | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from histrs._dask import is_dask
+from histrs._distributed.rows import is_dask
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._options import Bins, LikelihoodSearch, Solver, variance_of
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_scalar
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._posterior.explanation import Explanation, explain
 from histrs.gaussian_process._posterior.level_functions import function_of_column
 from histrs.gaussian_process._posterior.pair_functions import PairFunction, pair_functions

@@ -13,10 +13,10 @@ from sklearn.base import clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from histrs._numbers import numbers_checked
-from histrs._solvers.block_cg import Array
-from histrs._sparse import sound
-from histrs._validation import Matrix, check_random_state
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.sparse import sound
+from histrs._checks.validation import check_random_state
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process.additive import IntersectionGPClassifier, IntersectionGPRegressor
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import ClassVar
 
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs.gaussian_process._classifier import GPClassifier
 from histrs.gaussian_process._docs import (
     CLASSIFICATION_GP,

@@ -15,18 +15,16 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._sparse_result import csr_result
-from histrs._validation import (
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     canonical,
     count_threads,
     to_core,
     unchanged_on_error,
     validate_data,
 )
+from histrs._estimator import BaseEstimator, documented
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._relative_error import relative_error
@@ -36,9 +34,9 @@ from histrs.kernel_approximation._series_bounds import (
     chebyshev_bound,
     periodic_bound,
 )
+from histrs.kernel_approximation._sparse_result import csr_result
 from histrs.kernel_approximation._zolotarev import balanced_poles, rational_bound
 
-Array: TypeAlias = NDArray[np.float64]
 Method: TypeAlias = Literal["rational", "chebyshev", "periodic", "power"]
 
 # The certificate of the error takes time in the square of the number of poles.

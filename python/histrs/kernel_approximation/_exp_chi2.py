@@ -19,14 +19,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._estimator import BaseEstimator
-from histrs._out import apart_from, checked_out
-from histrs._progress import StepProgress
-from histrs._scale import may_overflow
-from histrs._threads import leavable
-from histrs._validation import (
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     canonical,
     check_random_state,
     count_threads,
@@ -34,11 +29,15 @@ from histrs._validation import (
     unchanged_on_error,
     validate_data,
 )
+from histrs._estimator import BaseEstimator
+from histrs._progress import StepProgress
+from histrs._threads import leavable
+from histrs._typing import Array, Matrix
 from histrs.kernel_approximation._additive_chi2 import AdditiveChi2Map
+from histrs.kernel_approximation._out import apart_from, checked_out
 from histrs.kernel_approximation._scale_search import leave_one_out_error, signed_targets
 from histrs.metrics import chi2_distances
 
-Array: TypeAlias = NDArray[np.float64]
 ProjectionName: TypeAlias = Literal["structured", "gaussian", "orthogonal"]
 
 # Rows whose distances the scale is chosen by, and rows mapped at once for the variance.

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-Array: TypeAlias = NDArray[np.float64]
+from histrs._typing import Array
 
 
 class InnerProduct(ABC):

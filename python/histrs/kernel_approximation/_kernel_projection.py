@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._row_blocks import in_row_blocks
-from histrs._validation import Matrix
+from histrs._checks.rows import in_row_blocks
+from histrs._estimator import documented
+from histrs._typing import Matrix
 from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap

@@ -7,7 +7,7 @@ from numbers import Integral
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import sparse
 from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
@@ -19,24 +19,23 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.random import sample_without_replacement
 
-from histrs._estimator import BaseEstimator
-from histrs._lapack import eigvalsh
-from histrs._scale import check_squares
-from histrs._sparse import sound
-from histrs._sparse_result import small_indices
-from histrs._validation import (
+from histrs._checks.scale import check_squares
+from histrs._checks.sparse import sound
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     NameOptions,
     canonical,
     check_random_state,
     unchanged_on_error,
     validate_data,
 )
+from histrs._estimator import BaseEstimator
+from histrs._solvers.lapack import eigvalsh
+from histrs._typing import Array, Matrix
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
+from histrs.kernel_approximation._sparse_result import small_indices
 from histrs.metrics._registry import KERNELS, KernelName, check_parameters
 
-Array: TypeAlias = NDArray[np.float64]
 Kernel: TypeAlias = KernelName | Callable[..., ArrayLike]
 
 # Of the largest eigenvalue: what rounding leaves of the kernel of many landmarks.

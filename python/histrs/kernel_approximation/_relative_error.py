@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._sparse import is_sparse
-from histrs._sparse_result import csr_result
-from histrs._validation import Matrix, to_core
-
-Array: TypeAlias = NDArray[np.float64]
+from histrs._checks.sparse import is_sparse
+from histrs._checks.validation import to_core
+from histrs._typing import Array, Matrix
+from histrs.kernel_approximation._sparse_result import csr_result
 
 # Of values up to this the sum of a row is finite.
 _HUGE = 1e290

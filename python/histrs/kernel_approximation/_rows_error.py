@@ -13,11 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._sparse import is_sparse
-from histrs._validation import Matrix
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array, Matrix
 from histrs.kernel_approximation._zolotarev import zolotarev_poles
-
-Array = NDArray[np.float64]
 
 # Rows that are looked at, and positions between the ends where their values are counted.
 _ROWS = 4096

@@ -11,11 +11,10 @@ from scipy.linalg import eigh
 from sklearn.preprocessing import LabelBinarizer
 from sklearn.utils.multiclass import type_of_target
 
-from histrs._labels import check_labels
+from histrs._checks.validation import check_array
 from histrs._threads import leavable
-from histrs._validation import check_array
-
-Array = NDArray[np.float64]
+from histrs._typing import Array
+from histrs._weights import check_labels
 
 # Binary exponent of targets above which their squares may overflow.
 _LARGE = 400

@@ -7,10 +7,9 @@ seen by at most h^2/8 max |f''|, which is added.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 
-Array = NDArray[np.float64]
+from histrs._typing import Array
 
 _STEP = 1e-3
 # Values below this share of the largest are their own bound: no error exceeds sqrt(xy).

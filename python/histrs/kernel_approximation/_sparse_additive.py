@@ -14,13 +14,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._scale import in_precision_of, may_overflow
-from histrs._sparse_result import csr_result, small_indices
-from histrs._validation import (
+from histrs._checks.scale import in_precision_of, may_overflow
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     NameOptions,
     canonical,
     count_threads,
@@ -28,6 +24,8 @@ from histrs._validation import (
     unchanged_on_error,
     validate_data,
 )
+from histrs._estimator import BaseEstimator, documented
+from histrs._typing import Array, Matrix
 from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import (
     IdentityInnerProduct,
@@ -35,9 +33,9 @@ from histrs.kernel_approximation._inner_product import (
     RootedInnerProduct,
     additive_inner_product,
 )
+from histrs.kernel_approximation._sparse_result import csr_result, small_indices
 from histrs.metrics._registry import ADDITIVE_KERNELS, AdditiveKernelName
 
-Array: TypeAlias = NDArray[np.float64]
 Spacing: TypeAlias = Literal["uniform", "quantile", "log"]
 
 

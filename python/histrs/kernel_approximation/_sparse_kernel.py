@@ -13,13 +13,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._scale import check_computed, in_precision_of, may_overflow
-from histrs._sparse_result import csr_result
-from histrs._validation import Matrix, count_threads, naming_rows
+from histrs._checks.scale import check_computed, in_precision_of, may_overflow
+from histrs._checks.validation import count_threads, naming_rows
+from histrs._estimator import documented
+from histrs._typing import Matrix
 from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
+from histrs.kernel_approximation._sparse_result import csr_result
 
 Selection: TypeAlias = Literal["nearest", "matching-pursuit", "orthogonal-matching-pursuit"]
 # Bytes of kernel values between rows and landmarks that are held at once.

@@ -11,10 +11,9 @@ x = y. Here arrays of poles have the shape (n_poles, n_domains).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ellipj, ellipkm1
 
-Array = NDArray[np.float64]
+from histrs._typing import Array
 
 # Enough halvings for the last digit of the logarithm of a ratio up to 1e300.
 _HALVINGS = 64

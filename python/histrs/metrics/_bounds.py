@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from histrs._validation import Matrix
+from histrs._typing import Matrix
 from histrs.spd._distances import jbld_distances
 from histrs.transport._arguments import check_ground_distance, without_infinity
 from histrs.transport._bounds import relaxed_bounds

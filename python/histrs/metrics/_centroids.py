@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._validation import Matrix
+from histrs._typing import Matrix
 from histrs.spd._mean import jbld_mean
 from histrs.transport._arguments import check_ground_distance, without_infinity
 from histrs.transport._barycenters import sinkhorn_barycenter

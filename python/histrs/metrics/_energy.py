@@ -9,7 +9,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils.extmath import row_norms
 
-from histrs._validation import Matrix, stored
+from histrs._checks.validation import stored
+from histrs._typing import Matrix
 from histrs.metrics._pairs import check_columns, checked_vectors
 
 # Distances below this part of the rows' lengths are computed from differences, so many at once.

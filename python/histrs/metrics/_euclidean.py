@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import pairwise_distances
 
-from histrs._checked import rows_of
-from histrs._validation import Matrix, count_threads
+from histrs._checks.rows import rows_of
+from histrs._checks.validation import count_threads
+from histrs._typing import Matrix
 
 # Up to here sums of very many squares are far from the end of single precision.
 _LARGEST_SINGLE = 1e12

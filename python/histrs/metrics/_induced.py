@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._checked import Checked
-from histrs._validation import Matrix
+from histrs._checks.rows import Checked
+from histrs._typing import Matrix
 
 # Rows whose kernel with themselves is computed at once.
 _BLOCK = 64

@@ -11,12 +11,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import BaseEstimator
 from histrs._progress import RowsProgress
-from histrs._scale import may_overflow
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
+from histrs._weights import of_finite_sum, positive_weights
 from histrs.neighbors._search import check_count, in_precision
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
@@ -39,7 +39,7 @@ class BaseMetricKNN(BaseEstimator):
     }
 
     X_fit_: Any
-    sample_weight_: NDArray[np.float64] | None
+    sample_weight_: Array | None
 
     def __init__(
         self,
@@ -69,11 +69,11 @@ class BaseMetricKNN(BaseEstimator):
         self.X_fit_, self.sample_weight_ = X, None
         targets = np.asarray(targets)
         if sample_weight is not None:
-            weight = positive_weights(sample_weight, X)
+            weight = of_finite_sum(positive_weights(sample_weight, X.shape[0]))
             targets = targets[self._keep_weights(weight)]
         return targets
 
-    def _keep_weights(self, weight: NDArray[np.float64]) -> NDArray[np.intp]:
+    def _keep_weights(self, weight: Array) -> NDArray[np.intp]:
         """Keep the rows of positive weight, and the weights; return their indices."""
         used = np.flatnonzero(weight)
         if len(used) < len(weight):
@@ -81,15 +81,13 @@ class BaseMetricKNN(BaseEstimator):
         self.sample_weight_ = weight[used]
         return used
 
-    def _weighed(
-        self, counts: NDArray[np.float64], indices: NDArray[np.intp]
-    ) -> NDArray[np.float64]:
+    def _weighed(self, counts: Array, indices: NDArray[np.intp]) -> Array:
         """Return votes times the weights of the neighbours."""
         if self.sample_weight_ is None:
             return counts
         weight = self.sample_weight_[indices]
         # Divided by the largest first, so that no vote overflows and not all underflow.
-        shares: NDArray[np.float64] = weight / weight.max(axis=1, keepdims=True)
+        shares: Array = weight / weight.max(axis=1, keepdims=True)
         return counts * shares
 
     def _choose(self, cost: Callable[[NDArray[Any], NDArray[np.intp]], float]) -> None:
@@ -229,25 +227,11 @@ default=None
         return set_input_tags(super().__sklearn_tags__(), self.metric)
 
 
-def positive_weights(sample_weight: Any, X: Matrix) -> NDArray[np.float64]:
-    """Return checked weights of samples, of which some are positive."""
-    weight: NDArray[np.float64] = _check_sample_weight(
-        sample_weight, X, dtype=np.float64, ensure_non_negative=True
-    )
-    if not weight.any():
-        raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
-    with may_overflow():
-        total = weight.sum()
-    if not np.isfinite(total):
-        raise ValueError("the sum of sample_weight overflows; divide it by a scale.")
-    return weight
-
-
-def votes(distances: NDArray[Any], weights: str) -> NDArray[np.float64]:
+def votes(distances: NDArray[Any], weights: str) -> Array:
     """Return what each neighbour counts: all the same, or one over its distance."""
     if weights == "uniform":
         return np.ones_like(distances, dtype=np.float64)
-    found: NDArray[np.float64] = (distances == distances[:, :1]).astype(np.float64)
+    found: Array = (distances == distances[:, :1]).astype(np.float64)
     # One over a distance times the smallest, which cannot overflow; beside a distance of 0 others
     # count nothing.
     apart = found == 0.0

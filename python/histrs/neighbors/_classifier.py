@@ -11,10 +11,16 @@ from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import StrOptions
 
-from histrs._docs import documented
-from histrs._labels import dense_targets, encode, factors_of_classes
-from histrs._scale import may_overflow
-from histrs._validation import Matrix, unchanged_on_error
+from histrs._checks.validation import unchanged_on_error
+from histrs._estimator import documented
+from histrs._typing import Array, Matrix
+from histrs._weights import (
+    dense_targets,
+    encode,
+    product_of_weights,
+    refuse_zeros,
+    weights_of_classes,
+)
 from histrs.neighbors._base import BaseMetricKNN, WeightsName, votes
 from histrs.neighbors._docs import NEIGHBORS
 
@@ -167,16 +173,11 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         if self.class_weight is None:
             return
         before = self.sample_weight_
-        factors = factors_of_classes(self.class_weight, self.classes_, self.y_fit_, before)
-        weight = np.ones(len(self.y_fit_)) if before is None else before
-        with may_overflow():
-            weight = weight * factors[self.y_fit_]
-            total = weight.sum()
-        if not (np.isfinite(total) and (weight >= 0).all() and weight.any()):
-            raise ValueError(
-                f"class_weight = {self.class_weight!r}: weights are finite and not negative, and "
-                "some is positive; so is their sum over the samples."
-            )
+        labels = self.classes_[self.y_fit_]
+        of_classes = weights_of_classes(self.class_weight, labels, before, self.classes_)
+        weight = np.ones(len(labels)) if before is None else before
+        weight = product_of_weights(weight, of_classes)
+        refuse_zeros(weight, "class_weight")
         self.y_fit_ = self.y_fit_[self._keep_weights(weight)]
 
     def _error(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> float:
@@ -221,7 +222,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         shares = [part.astype(distances.dtype, copy=False) for part in found]
         return shares if self._has_outputs else shares[0]
 
-    def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> list[NDArray[np.float64]]:
+    def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> list[Array]:
         """Return the shares of the classes of each output."""
         counts = self._weighed(counts, indices)
         codes = self.y_fit_.reshape(len(self.y_fit_), -1)

@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import Tags
 
-from histrs._docs import documented
-from histrs._validation import Matrix, unchanged_on_error
+from histrs._checks.validation import unchanged_on_error
+from histrs._estimator import documented
+from histrs._typing import Array, Matrix
 from histrs.neighbors._base import BaseMetricKNN, votes
 from histrs.neighbors._docs import NEIGHBORS
 
@@ -120,11 +121,11 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
         # Targets may have more digits than rows.
         return means.astype(np.result_type(distances, self.y_fit_), copy=False)
 
-    def _means(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> NDArray[np.float64]:
+    def _means(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> Array:
         counts = self._weighed(counts, indices)
         shares = counts / counts.sum(axis=1, keepdims=True)
         targets = self.y_fit_[indices].astype(np.float64, copy=False)
-        means: NDArray[np.float64] = np.einsum("ij,ij...->i...", shares, targets)
+        means: Array = np.einsum("ij,ij...->i...", shares, targets)
         return means
 
     def __sklearn_tags__(self) -> Tags:

@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Found = tuple[NDArray[np.float64], NDArray[np.intp]]
+from histrs._typing import Array
+
+Found = tuple[Array, NDArray[np.intp]]
 
 # What rounding may change in a distance or a bound, single precision included.
 _ROUNDING = 1e-6
@@ -17,7 +19,7 @@ _ROUNDING = 1e-6
 _FIRST_ROUND = 8
 
 
-def in_precision(distances: NDArray[np.float64], dtype: np.dtype[Any]) -> NDArray[Any]:
+def in_precision(distances: Array, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return distances in the precision of queries, and refuse those that it cannot hold."""
     with np.errstate(over="ignore"):
         narrow = distances.astype(dtype, copy=False)
@@ -44,7 +46,7 @@ def nearest(D: NDArray[Any], k: int) -> Found:
 
 
 def nearest_by_bounds(
-    bounds: NDArray[np.float64],
+    bounds: Array,
     of_pairs: Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[Any]],
     k: int,
 ) -> Found:

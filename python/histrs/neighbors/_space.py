@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import Tags, gen_batches
 
-from histrs._checked import Checked, rows_of
-from histrs._scale import check_squares
-from histrs._validation import Matrix, NameOptions, canonical, check_array, validate_data
+from histrs._checks.rows import Checked, rows_of
+from histrs._checks.scale import check_squares
+from histrs._checks.validation import NameOptions, canonical, check_array, validate_data
+from histrs._typing import Array, Matrix
 from histrs.metrics._registry import CHECKS, METRICS, Metric, check_parameters
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
 from histrs.spd._stack import flattened, is_stack, stacked
@@ -131,7 +132,7 @@ class Space:
             raise ValueError(f"metric returned NaN for row {i} of X and row {j} of Y.")
         return D
 
-    def _bounds(self, X: Matrix, Y: Matrix, k: int) -> NDArray[np.float64] | None:
+    def _bounds(self, X: Matrix, Y: Matrix, k: int) -> Array | None:
         # Where most distances are needed, bounds are in vain.
         if self._metric.bounds is None or 4 * k >= Y.shape[0]:
             return None

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._posterior.shape_functions import ShapeFunction
 from histrs.plotting._docs import AXES

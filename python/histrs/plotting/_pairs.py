@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.plotting._docs import AXES
 from histrs.plotting._gaussian_process import _name, check_output

@@ -15,12 +15,19 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._checked import Checked
+from histrs._calibration import likely_inverse_temperature
+from histrs._checks.rows import Checked
+from histrs._checks.validation import naming_rows, unchanged_on_error
 from histrs._estimator import BaseEstimator
-from histrs._inverse_temperature import likely_inverse_temperature
-from histrs._labels import encode, factors_of_classes
-from histrs._validation import Matrix, naming_rows, unchanged_on_error
-from histrs.neighbors._base import positive_weights
+from histrs._typing import Array, Matrix
+from histrs._weights import (
+    encode,
+    of_finite_sum,
+    positive_weights,
+    product_of_weights,
+    refuse_zeros,
+    weights_of_classes,
+)
 from histrs.neighbors._search import Found, check_count, in_precision, nearest
 from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
 
@@ -176,7 +183,7 @@ class Training(NamedTuple):
     """Rows; `Checked` ones where prototypes are added one by one."""
     labels: Labels
     classes: NDArray[Any]
-    weights: NDArray[np.float64] | None = None
+    weights: Array | None = None
 
     def some(self, indices: Indices) -> dict[str, Any]:
         """Return some of the samples as `fit` and `score` take them."""
@@ -237,9 +244,10 @@ class SelectedPrototypes(InSpace):
             self.metric_params_ = dict(self.metric_params or {})
             space = self._space()
             X, y = space.check(self, X, y=y)
-            weight = None if sample_weight is None else positive_weights(sample_weight, X)
-            used = np.arange(len(y)) if weight is None else np.flatnonzero(weight)
-            if weight is not None:
+            weight, used = None, np.arange(len(y))
+            if sample_weight is not None:
+                weight = of_finite_sum(positive_weights(sample_weight, len(y)))
+                used = np.flatnonzero(weight)
                 X, y, weight = X[used], y[used], weight[used]
             self.classes_, labels = encode(y)
             rows = Checked(space.shaped(X))
@@ -256,20 +264,14 @@ class SelectedPrototypes(InSpace):
             self.sample_indices_ = used[indices]
         return self
 
-    def _with_classes(
-        self, weight: NDArray[np.float64] | None, labels: Labels
-    ) -> NDArray[np.float64] | None:
+    def _with_classes(self, weight: Array | None, labels: Labels) -> Array | None:
         """Return weights times those of the classes, for rules that have them."""
         class_weight = getattr(self, "class_weight", None)
         if class_weight is None:
             return weight
-        factors = factors_of_classes(class_weight, self.classes_, labels, weight)
-        if not (np.isfinite(factors).all() and (factors >= 0).all() and factors.any()):
-            raise ValueError(
-                f"class_weight = {class_weight!r}: weights are finite and not negative, and some "
-                "is positive."
-            )
-        found: NDArray[np.float64] = factors[labels] * (1.0 if weight is None else weight)
+        of_classes = weights_of_classes(class_weight, self.classes_[labels], weight)
+        found = product_of_weights(np.ones(len(labels)) if weight is None else weight, of_classes)
+        refuse_zeros(found, "class_weight")
         return found
 
     def _likely_inverse_temperature(self, training: Training, chosen: Indices) -> float:
@@ -284,7 +286,7 @@ class SelectedPrototypes(InSpace):
         distances = self._class_distances(D.astype(np.float64))
         return likely_inverse_temperature(distances, training.labels[others], weights)
 
-    def _class_distances(self, D: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _class_distances(self, D: Array) -> Array:
         """Return distances to the nearest prototype of each class, infinite where it has none."""
         # What is too far to be told is still nearer than a class without a prototype.
         D = np.minimum(D, np.finfo(np.float64).max)
@@ -303,7 +305,7 @@ class SelectedPrototypes(InSpace):
             scores = self._voted(D, scores)
         return in_precision(scores, queries.dtype)
 
-    def _voted(self, D: NDArray[np.float64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _voted(self, D: Array, scores: Array) -> Array:
         """Return logarithms of numbers of votes, with one vote more by the nearest distances.
 
         It is less than one for a class, so that it decides where others tie.

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
 from histrs.prototypes._base import Labels
 from histrs.spd._logarithms import tangent_rows
 from histrs.spd._mean import jbld_mean
@@ -16,12 +17,12 @@ _N_INIT = 3
 
 
 def class_means(
-    X: NDArray[np.float64],
+    X: Array,
     labels: Labels,
     counts: NDArray[np.intp],
     random: RandomState,
-    weights: NDArray[np.float64] | None = None,
-) -> tuple[NDArray[np.float64], Labels]:
+    weights: Array | None = None,
+) -> tuple[Array, Labels]:
     """Return the divergence's means of clusters, and the indices of their classes.
 
     Parameters
@@ -49,7 +50,7 @@ def class_means(
 
 
 def _clusters(
-    X: NDArray[np.float64], count: int, random: RandomState, weight: NDArray[np.float64] | None
+    X: Array, count: int, random: RandomState, weight: Array | None
 ) -> list[NDArray[np.bool_]]:
     if count == 1:
         return [np.ones(len(X), dtype=bool)]

@@ -14,18 +14,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from histrs._docs import documented
-from histrs._labels import encode
-from histrs._progress import TrainingProgress
-from histrs._row_weights import ClassWeight, in_units_of_mean
-from histrs._validation import (
-    Matrix,
+from histrs._checks.validation import (
     check_random_state,
     count_threads,
     naming_rows,
     unchanged_on_error,
 )
+from histrs._estimator import documented
+from histrs._progress import TrainingProgress
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
+from histrs._weights import ClassWeight, encode, in_units_of_mean
 from histrs.metrics import jbld_distances
 from histrs.neighbors._search import in_precision
 from histrs.neighbors._space import Space
@@ -53,8 +52,6 @@ from histrs.prototypes._sample import class_counts
 from histrs.spd._distances import check_definite
 from histrs.spd._stack import Stack, stacked, symmetric
 
-Float64 = NDArray[np.float64]
-
 # At one unit to the nearest prototype, neighbourhoods reach over several classes: sharper ones
 # classify better, on signals, sounds and textures.
 _SHARPER = 4.0
@@ -65,11 +62,11 @@ _MOST_PRIOR = 1e30
 class Start(NamedTuple):
     """Where prototypes start."""
 
-    matrices: Float64
+    matrices: Array
     """In the basis in which the mean is the identity."""
     labels: Labels
     """Indices of their classes."""
-    distances: Float64
+    distances: Array
     """From the training matrices."""
 
 
@@ -288,7 +285,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
             weights,
         )
 
-        def flat_loss(flat: Float64) -> tuple[float, Float64]:
+        def flat_loss(flat: Array) -> tuple[float, Array]:
             B[:, *upper] = flat.reshape(len(B), -1)
             value, gradient = loss(B)
             return value, gradient[:, *upper].ravel()
@@ -338,7 +335,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         return in_precision(self.inverse_temperature_ * scores.astype(np.float64), scores.dtype)
 
     def _start(
-        self, training: Training, X: Stack, weights: Float64 | None, random: RandomState
+        self, training: Training, X: Stack, weights: Array | None, random: RandomState
     ) -> Start:
         if self.init == "means":
             counts = class_counts(training.labels, training.classes, self.compression)
@@ -351,8 +348,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     def _choose_gamma(
         self,
         training: Training,
-        distances: Float64,
-        weights: Float64 | None,
+        distances: Array,
+        weights: Array | None,
         random: RandomState,
     ) -> float:
         if not isinstance(self.gamma, str):

@@ -9,15 +9,14 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from histrs import _histrs
+from histrs._typing import Array
 from histrs.spd._stack import Stack, symmetric
-
-Float64 = NDArray[np.float64]
 
 # Smallest eigenvalue of a prototype, in the basis in which the mean is the identity.
 _FLOOR = 1e-8
 
 
-def whitened(root: Float64, X: Stack) -> Stack:
+def whitened(root: Array, X: Stack) -> Stack:
     """Return ``root^-1 X root^-T`` of each matrix."""
     p = len(root)
     half = solve_triangular(root, X.transpose(1, 0, 2).reshape(p, -1), lower=True)
@@ -26,7 +25,7 @@ def whitened(root: Float64, X: Stack) -> Stack:
     return symmetric(full.reshape(p, len(X), p).transpose(1, 0, 2))
 
 
-def prototypes(B: Float64) -> Float64:
+def prototypes(B: Array) -> Array:
     """Return the matrices that `B` stands for, in the basis in which the mean is the identity."""
     return symmetric(B.transpose(0, 2, 1) @ B) + _FLOOR * np.eye(B.shape[-1])
 
@@ -37,13 +36,13 @@ def make_loss(
     prototype_labels: NDArray[np.int64],
     gamma: float,
     n_threads: int,
-    start: Float64 | None = None,
+    start: Array | None = None,
     prior_weight: float = 0.0,
-    sample_weight: Float64 | None = None,
-) -> Callable[[Float64], tuple[float, Float64]]:
+    sample_weight: Array | None = None,
+) -> Callable[[Array], tuple[float, Array]]:
     """Return ``B -> (L / n, its gradient)``; weights of samples are of mean 1."""
 
-    def loss(B: Float64) -> tuple[float, Float64]:
+    def loss(B: Array) -> tuple[float, Array]:
         P = prototypes(B)
         value, sums, weights = _histrs.compression_loss(
             X, labels, P, prototype_labels, sample_weight, gamma, n_threads

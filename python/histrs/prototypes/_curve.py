@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import clone
 
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.prototypes._base import PrototypeClassifier, SelectedPrototypes
-
-Float64 = NDArray[np.float64]
 
 
 class CompressionCurve(NamedTuple):
@@ -26,8 +24,8 @@ class CompressionCurve(NamedTuple):
         Shares of test samples that are misclassified, of each run.
     """
 
-    ratios: Float64
-    errors: Float64
+    ratios: Array
+    errors: Array
 
 
 def compression_curve(
@@ -115,7 +113,7 @@ def _fitted(
 
 
 def _prefixes(
-    model: SelectedPrototypes, ratios: Float64, n: int, X_test: Any, y_test: NDArray[Any]
+    model: SelectedPrototypes, ratios: Array, n: int, X_test: Any, y_test: NDArray[Any]
 ) -> list[tuple[float, float]]:
     labels = model.prototype_labels_
     sizes = [max(1, round(ratio * n)) for ratio in ratios]

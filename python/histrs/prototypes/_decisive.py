@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._checks.validation import count_threads, to_core
 from histrs._threads import blas_threads_at_most
-from histrs._validation import Matrix, count_threads, to_core
+from histrs._typing import Array, Matrix
 from histrs.transport._pairs import sinkhorn_of_pairs
 
-Float64 = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Pairs: TypeAlias = tuple[Indices, Indices]
 
@@ -41,15 +41,15 @@ _LEVELS = ((2e-2, (2e-5, True)), (1e-4, (1e-4, False)), (1e-8, (1e-3, False)))
 @blas_threads_at_most(1)
 def decisive_costs(
     X: Matrix,
-    prototypes: Float64,
-    own: Float64,
+    prototypes: Array,
+    own: Array,
     *,
-    M: Float64,
+    M: Array,
     reg: float,
     inverse_temperature: float,
     max_iter: int,
     n_jobs: int | None,
-) -> Float64:
+) -> Array:
     """Return regularised costs of transport, less `own` of the prototype.
 
     With the softmax of `-inverse_temperature` times them, probabilities are right to 1e-6.
@@ -81,7 +81,7 @@ def decisive_costs(
             level: tuple[float, bool],
             bounds: _Bounds = bounds,
             start: int = start,
-        ) -> Float64:
+        ) -> Array:
             of, columns = indices
             costs_of = solve(start + of, columns, bounds.scalings(of, columns), *level)
             return costs_of - own[columns]
@@ -102,13 +102,13 @@ def decisive_costs(
 class _Bounds:
     """Bounds of some rows, in units of the regularisation, and the scalings that they belong to."""
 
-    def __init__(self, rows: Float64, sums: Float64, constants: Float64) -> None:
+    def __init__(self, rows: Array, sums: Array, constants: Array) -> None:
         self._sums = sums
         self._logs = np.log(rows, out=np.zeros_like(rows), where=rows > 0)
         duals = constants[:, :, None] - np.tensordot(sums, rows, axes=(2, 1))
         self._best = duals.argmax(axis=0)
         best = np.take_along_axis(duals, self._best[None], axis=0)[0]
-        self.values: Float64 = np.sum(rows * self._logs, axis=1)[:, None] + best.T
+        self.values: Array = np.sum(rows * self._logs, axis=1)[:, None] + best.T
 
     def scalings(self, of: Indices, columns: Indices) -> NDArray[np.float32]:
         """Return logarithms of the scalings of rows that lead to the bounds."""
@@ -119,7 +119,7 @@ class _Bounds:
 class _Solver:
     """Transport of chosen pairs, in double precision or in single."""
 
-    def __init__(self, X: Matrix, prototypes: Float64, **options: Any) -> None:
+    def __init__(self, X: Matrix, prototypes: Array, **options: Any) -> None:
         self._pairs = {
             double: (X.astype(dtype, copy=False), prototypes.astype(dtype))
             for double, dtype in ((True, X.dtype), (False, np.float32))
@@ -133,7 +133,7 @@ class _Solver:
         starts: NDArray[np.float32],
         tol: float,
         double: bool,
-    ) -> Float64:
+    ) -> Array:
         found = sinkhorn_of_pairs(
             *self._pairs[double],
             rows,
@@ -147,8 +147,8 @@ class _Solver:
 
 
 def _bounding_tables(
-    prototypes: Float64, M: Float64, reg: float, max_iter: int, n_jobs: int | None
-) -> tuple[Float64, Float64]:
+    prototypes: Array, M: Array, reg: float, max_iter: int, n_jobs: int | None
+) -> tuple[Array, Array]:
     """Return `log sum_j exp(g_j - M_ij / reg)` of potentials `g` of each prototype, and `h . g`.
 
     They are those of transport from some of the prototypes. In units of `reg`, `a . log a` less the

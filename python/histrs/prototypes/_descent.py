@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._progress import TrainingProgress
+from histrs._typing import Array
 
-Float64 = NDArray[np.float64]
 # Rows, or None for all, to the mean loss over them and its gradient.
-Loss = Callable[[Float64, NDArray[np.intp] | None], tuple[float, Float64]]
+Loss = Callable[[Array, NDArray[np.intp] | None], tuple[float, Array]]
 
 # Passes without a better loss after which the rate is halved.
 _PATIENCE = 5
@@ -25,7 +25,7 @@ _HALVINGS = 20
 class Descended(NamedTuple):
     """The best iterate, and the way there."""
 
-    weights: Float64
+    weights: Array
     curve: list[float]
     converged: bool
 
@@ -36,7 +36,7 @@ class _Moments:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self._first, self._second, self._count = np.zeros(shape), np.zeros(shape), 0
 
-    def step(self, gradient: Float64) -> Float64:
+    def step(self, gradient: Array) -> Array:
         """Return the step for a rate of 1."""
         self._count += 1
         self._first += 0.1 * (gradient - self._first)
@@ -49,7 +49,7 @@ class _Moments:
 
 def descend(
     loss: Loss,
-    start: Float64,
+    start: Array,
     *,
     rate: float,
     max_iter: int,

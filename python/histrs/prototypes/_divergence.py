@@ -9,12 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._validation import Matrix, canonical, count_threads, to_core
+from histrs._checks.validation import canonical, count_threads, to_core
+from histrs._typing import Array, Matrix
 from histrs.prototypes._transport_loss import MAX_ITER
 from histrs.transport._arguments import check_entries, check_ground_distance
 from histrs.transport._distances import warn_of_worst
-
-Float64 = NDArray[np.float64]
 
 TOL = 1e-6
 """Largest L1 error of a marginal in predictions."""
@@ -26,11 +25,11 @@ _REG = 0.1
 class Divergence(NamedTuple):
     """The Sinkhorn divergence of a ground distance and a weight of the entropy."""
 
-    M: Float64
+    M: Array
     reg: float
     n_jobs: int | None
 
-    def to(self, prototypes: Float64, X: Matrix) -> Float64:
+    def to(self, prototypes: Array, X: Matrix) -> Array:
         """Return the distances to prototypes, less what only depends on the row of `X`."""
         H = prototypes.astype(X.dtype)
         costs, errors, _, _ = _histrs.sinkhorn_distances(
@@ -46,7 +45,7 @@ class Divergence(NamedTuple):
             )
         return np.asarray(costs - own / 2, dtype=np.float64)
 
-    def of_rows_alone(self, X: Matrix) -> Float64:
+    def of_rows_alone(self, X: Matrix) -> Array:
         """Return what transport of each row to itself costs."""
         indices = np.arange(X.shape[0])
         costs, _ = _histrs.sinkhorn_pairs(
@@ -82,7 +81,7 @@ def normalized(X: Matrix, n_jobs: int | None) -> Matrix:
     return np.asarray(X / sums[:, None], dtype=X.dtype)
 
 
-def ground_distance(M: ArrayLike | None, n_bins: int) -> Float64:
+def ground_distance(M: ArrayLike | None, n_bins: int) -> Array:
     """Return a symmetric ground distance; that of bins on a line for None."""
     if M is None:
         bins = np.arange(float(n_bins))
@@ -98,7 +97,7 @@ def ground_distance(M: ArrayLike | None, n_bins: int) -> Float64:
     return checked
 
 
-def default_reg(M: Float64) -> float:
+def default_reg(M: Array) -> float:
     """Return a tenth of the median of what it costs to move to another bin."""
     positive = M[(M > 0) & np.isfinite(M)]
     return _REG * float(np.median(positive)) if len(positive) > 0 else _REG

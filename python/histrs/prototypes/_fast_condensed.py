@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs._progress import StepProgress
 from histrs.prototypes._base import Indices, SelectedPrototypes, Training
 from histrs.prototypes._docs import SELECTED_PROTOTYPES

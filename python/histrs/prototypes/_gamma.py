@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from histrs._inverse_temperature import likely_inverse_temperature
+from histrs._calibration import likely_inverse_temperature
 from histrs.prototypes._base import PrototypeClassifier, Training
 from histrs.prototypes._learned import LearnedPrototypes
 

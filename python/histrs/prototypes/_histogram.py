@@ -17,14 +17,9 @@ from sklearn.utils import Tags, gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._labels import encode
-from histrs._progress import TrainingProgress
-from histrs._row_blocks import in_row_blocks
-from histrs._row_weights import ClassWeight, in_units_of_mean
-from histrs._validation import (
+from histrs._checks.rows import in_row_blocks
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     canonical,
     check_random_state,
     count_threads,
@@ -33,7 +28,11 @@ from histrs._validation import (
     validate_data,
     validate_fit,
 )
+from histrs._estimator import documented
+from histrs._progress import TrainingProgress
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
+from histrs._weights import ClassWeight, encode, in_units_of_mean
 from histrs.neighbors._search import Found, nearest
 from histrs.neighbors._space import Space
 from histrs.prototypes._base import (
@@ -64,8 +63,6 @@ from histrs.prototypes._learned import (
 )
 from histrs.prototypes._transport_loss import MAX_ITER, TransportLoss
 from histrs.transport._arguments import without_infinity
-
-Float64 = NDArray[np.float64]
 
 # Largest L1 error of a marginal in training.
 _TRAINING_TOL = 1e-4
@@ -280,7 +277,7 @@ class HistogramCompressor(LearnedPrototypes):
                 self.sample_indices_ = given.kept[self.sample_indices_]
         return self
 
-    def _fit(self, X: Matrix, labels: Labels, sample_weight: Float64 | None) -> None:
+    def _fit(self, X: Matrix, labels: Labels, sample_weight: Array | None) -> None:
         random = check_random_state(self.random_state)
         params = {"M": self.M_, "reg": self.reg_, "tol": _TRAINING_TOL, "max_iter": MAX_ITER}
         # Training in single precision: prototypes are not more exact for more digits.
@@ -324,9 +321,9 @@ class HistogramCompressor(LearnedPrototypes):
     def _choose_gamma(
         self,
         training: Training,
-        prototypes: Float64,
+        prototypes: Array,
         own: Labels,
-        weights: Float64 | None,
+        weights: Array | None,
         random: RandomState,
     ) -> float:
         if not isinstance(self.gamma, str):
@@ -385,7 +382,7 @@ class HistogramCompressor(LearnedPrototypes):
         H = np.asarray(self.prototypes_, dtype=np.float64)
         own = self._divergence.of_rows_alone(H) / 2
 
-        def costs_of(rows: Matrix) -> Float64:
+        def costs_of(rows: Matrix) -> Array:
             return decisive_costs(
                 normalized(rows, self.n_jobs),
                 H,
@@ -403,9 +400,9 @@ class HistogramCompressor(LearnedPrototypes):
     def _nearest(self, X: Matrix, k: int) -> Found:
         divergence = self._divergence
 
-        def distances(rows: Matrix) -> Float64:
+        def distances(rows: Matrix) -> Array:
             rows = normalized(rows, self.n_jobs)
-            own: Float64 = divergence.of_rows_alone(rows)[:, None]
+            own: Array = divergence.of_rows_alone(rows)[:, None]
             return divergence.to(self.prototypes_, rows) - own / 2
 
         # Rounding and the tolerance of transport may leave less than nothing.
@@ -423,7 +420,7 @@ class HistogramCompressor(LearnedPrototypes):
         return tags
 
 
-def _logarithms(X: Matrix, indices: Indices) -> Float64:
+def _logarithms(X: Matrix, indices: Indices) -> Array:
     """Return logarithms of rows, of which a little is spread over all bins."""
     rows = X[indices].toarray() if sparse.issparse(X) else X[indices]
     return np.asarray(np.log((1 - _SPREAD) * rows.astype(np.float64) + _SPREAD / X.shape[1]))

@@ -12,10 +12,16 @@ from scipy.special import logsumexp
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._labels import checked_labels
+from histrs._checks.validation import canonical
 from histrs._repeats import distinct_rows
-from histrs._row_weights import ClassWeight, RowWeights, check_weights, times_class_weights
-from histrs._validation import Matrix, canonical
+from histrs._typing import Array, Matrix
+from histrs._weights import (
+    ClassWeight,
+    RowWeights,
+    check_weights,
+    checked_labels,
+    times_class_weights,
+)
 from histrs.prototypes._base import Indices, PrototypeClassifier, Training
 from histrs.prototypes._random_mutation import hill_climb
 from histrs.prototypes._sample import class_sample
@@ -40,9 +46,7 @@ def draw_start(training: Training, compression: float, init: Init, random: Rando
     return hill_climb(training, sample, _EXCHANGES, random) if init == "rmhc" else sample
 
 
-def scale_gamma(
-    distances: NDArray[Any], weights: NDArray[np.float64] | None, rounding: float = 0.0
-) -> float:
+def scale_gamma(distances: NDArray[Any], weights: Array | None, rounding: float = 0.0) -> float:
     """Return the `gamma` at which samples are one unit from where they belong, on average.
 
     It is 1 where that is no more than `rounding`.

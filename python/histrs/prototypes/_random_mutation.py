@@ -11,9 +11,9 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from histrs._docs import documented
+from histrs._checks.validation import check_random_state
+from histrs._estimator import documented
 from histrs._progress import StepProgress
-from histrs._validation import check_random_state
 from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Indices, SelectedPrototypes, Training
 from histrs.prototypes._docs import SELECTED_PROTOTYPES
 from histrs.prototypes._sample import class_sample

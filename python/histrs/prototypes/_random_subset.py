@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 from numpy.typing import NDArray
 
-from histrs._docs import documented
-from histrs._validation import check_random_state
+from histrs._checks.validation import check_random_state
+from histrs._estimator import documented
 from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Indices, SelectedPrototypes, Training
 from histrs.prototypes._docs import SELECTED_PROTOTYPES
 from histrs.prototypes._sample import class_sample

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from histrs import _histrs
-from histrs._docs import documented
+from histrs._checks.validation import check_random_state, count_threads
+from histrs._estimator import documented
 from histrs._progress import StepProgress
-from histrs._validation import check_random_state, count_threads
 from histrs.prototypes._base import Indices, Training
 from histrs.prototypes._condensed import CondensingRule, condense
 from histrs.prototypes._docs import SELECTED_PROTOTYPES

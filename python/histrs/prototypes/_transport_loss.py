@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import softmax
 
 from histrs import _histrs
-from histrs._validation import Matrix, to_core
+from histrs._checks.validation import to_core
+from histrs._typing import Array, Matrix
 from histrs.prototypes._base import Indices, Labels
-
-Float64 = NDArray[np.float64]
 
 MAX_ITER = 2000
 """Most iterations of transport."""
@@ -44,12 +42,12 @@ class TransportLoss:
         labels: Labels,
         own: Labels,
         *,
-        M: Float64,
+        M: Array,
         reg: float,
         gamma: float,
         tol: float,
         n_threads: int,
-        weights: Float64 | None = None,
+        weights: Array | None = None,
     ) -> None:
         self._X, self._labels, self._own, self._weights = X, labels, own, weights
         self._options = (M, reg, gamma, tol, MAX_ITER)
@@ -60,7 +58,7 @@ class TransportLoss:
         self.error = 0.0
         """The largest error of a marginal in the last evaluation."""
 
-    def __call__(self, logarithms: Float64, rows: Indices | None) -> tuple[float, Float64]:
+    def __call__(self, logarithms: Array, rows: Indices | None) -> tuple[float, Array]:
         """Return the mean over some rows, or all, and its gradient.
 
         What weighs more adds more to the mean over some rows, so that the mean of such means is

@@ -6,9 +6,9 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from histrs import _archive
+from histrs._typing import Array
 from histrs.quantization._metrics import METRICS
 
 # Codewords that a code can name.
@@ -44,7 +44,7 @@ def parts_of(quantizer: Any) -> _archive.Content:
     return header, arrays
 
 
-def state_of(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> dict[str, Any]:
+def state_of(header: dict[str, Any], arrays: dict[str, Array]) -> dict[str, Any]:
     """Return the fitted attributes that a file holds, or refuse what no quantiser has."""
     codebooks, counts, offsets = (arrays[name] for name in ("codebooks", "counts", "offsets"))
     require = _archive.require
@@ -54,7 +54,7 @@ def state_of(header: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> 
     require(codebooks.ndim == 3 and 2 <= codebooks.shape[1] <= MOST_CODES, "it has no codebooks")
     n_books, n_codes, width = codebooks.shape
     require(counts.shape == (n_books, n_codes), "counts has not the shape of codebooks")
-    n_levels = header.get("n_levels", 1)  # absent where there were no levels
+    n_levels = header["n_levels"]
     require(_archive.is_count(n_levels) and n_levels >= 1, "n_levels is not a number of levels")
     require(n_books % n_levels == 0, "its codebooks are not those of n_levels")
     n_blocks = n_books // n_levels

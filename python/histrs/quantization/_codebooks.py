@@ -14,12 +14,10 @@ from sklearn.cluster import KMeans, MiniBatchKMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
 from histrs._threads import blas_threads_at_most, in_threads
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.quantization._metrics import CodeMetric
-
-Array = NDArray[np.float64]
 
 # Rounds of assignment and update after k-means, where the metric is not Euclidean in coordinates.
 N_REFINEMENTS = 3

@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._scale import may_overflow
-from histrs._validation import Matrix, to_core
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import to_core
+from histrs._typing import Matrix
 from histrs.metrics._registry import CodeMetricName
 from histrs.quantization._metrics import METRICS, CodeMetric
 from histrs.quantization._rotation import check_range, rotated

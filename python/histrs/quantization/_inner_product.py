@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from scipy.linalg import pinvh
 
 from histrs import _histrs
-from histrs._validation import to_core
+from histrs._checks.validation import to_core
+from histrs._typing import Array
 from histrs.kernel_approximation import AdditiveChi2Map, InnerProduct
 from histrs.metrics import intersection_kernel
-
-Array = NDArray[np.float64]
 
 # Features a value for the chi-square kernel of codewords.
 _CHI2_COMPONENTS = 9

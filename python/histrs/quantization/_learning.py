@@ -9,13 +9,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.quantization import _codebooks, _rotation
 from histrs.quantization._coder import Blocks, Coder
 from histrs.quantization._metrics import sums_by_code
 from histrs.quantization._rotation import rotated
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

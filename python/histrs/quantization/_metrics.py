@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
+from histrs._typing import Array
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization._inner_product import (
     FactoredProduct,
@@ -16,8 +17,6 @@ from histrs.quantization._inner_product import (
     chi2_product,
     hellinger_product,
 )
-
-Array: TypeAlias = NDArray[np.float64]
 
 _NEWTON_STEPS = 4
 

@@ -17,24 +17,22 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._estimator import BaseEstimator
-from histrs._scale import may_overflow
-from histrs._threads import blas_threads_at_most
-from histrs._validation import (
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     count_threads,
     to_core,
     unchanged_on_error,
     validate_data,
 )
+from histrs._estimator import BaseEstimator
+from histrs._threads import blas_threads_at_most
+from histrs._typing import Array, Matrix
 from histrs.neighbors._search import check_count
 from histrs.quantization._coder import Codes
 from histrs.quantization._product import ProductQuantizer
 from histrs.quantization._rotation import check_range, rotated
 from histrs.quantization._tables import Tables
-
-Array = NDArray[np.float64]
 
 # Bytes of queries, their tables and their candidates that are there at a time.
 _AT_A_TIME = 2**26

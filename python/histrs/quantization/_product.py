@@ -20,12 +20,9 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs import _archive, _histrs
-from histrs._estimator import BaseEstimator
-from histrs._progress import StepProgress
-from histrs._scale import check_squares
-from histrs._validation import (
+from histrs._checks.scale import check_squares
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     NameOptions,
     canonical,
     check_random_state,
@@ -34,6 +31,9 @@ from histrs._validation import (
     unchanged_on_error,
     validate_data,
 )
+from histrs._estimator import BaseEstimator
+from histrs._progress import StepProgress
+from histrs._typing import Array, Matrix
 from histrs.kernel_approximation import InnerProduct
 from histrs.metrics._registry import CODE_METRICS, CodeMetricName
 from histrs.quantization import _codebooks
@@ -193,7 +193,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_levels_: int
     n_features_in_: int
     block_offsets_: NDArray[np.int64]
-    counts_: NDArray[np.float64]
+    counts_: Array
 
     def __init__(
         self,

@@ -9,14 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._scale import exponent_of, may_overflow
-from histrs._sparse import is_sparse
+from histrs._checks.scale import exponent_of, may_overflow
+from histrs._checks.sparse import is_sparse
 from histrs._threads import blas_threads_at_most, in_threads, leavable
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.quantization import _codebooks
 from histrs.quantization._metrics import METRICS, sums_by_code
-
-Array = NDArray[np.float64]
 
 # Rows that are rotated at a time: the same whatever the number of threads, as are then the bits.
 _ROWS = 1024

@@ -7,12 +7,11 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._scale import check_squares, exponent_of, may_overflow
+from histrs._checks.scale import check_squares, exponent_of, may_overflow
+from histrs._typing import Array
 from histrs.quantization._coder import Coder, Codes
 from histrs.quantization._product import ProductQuantizer
 from histrs.quantization._rotation import check_range
-
-Array = NDArray[np.float64]
 
 
 class Tables:

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import FeatureUnion
 
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array
 from histrs.streaming._linear import check_labelled
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
@@ -19,7 +20,6 @@ from histrs.streaming._principal import check_n_components, principal_directions
 from histrs.streaming._reduction import reduced
 from histrs.streaming._rows import checked, n_columns
 from histrs.streaming._source import RowSource, in_chunk
-from histrs.streaming._sums import Array
 
 
 @dataclass(frozen=True)

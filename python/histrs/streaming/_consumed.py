@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
 from histrs.streaming._digest import feed
 
 
@@ -71,8 +71,7 @@ class _Crc:
 
 def _checksum(Z: Any, targets: Any, weights: Any) -> int:
     digest = _Crc()
-    # Without weights the checksums are those of before there were any.
-    for part in (Z, targets) if weights is None else (Z, targets, weights):
+    for part in (Z, targets, weights):
         # A frame, say, becomes an array; lists may be of any things, images of several sizes too.
         as_it_is = part is None or is_sparse(part) or isinstance(part, list | tuple)
         feed(digest, part if as_it_is else np.asarray(part))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from histrs._sparse import is_sparse, sound
+from histrs._checks.sparse import is_sparse, sound
 
 # What changes the time that a map takes, but not its features.
 _IRRELEVANT = {"n_jobs", "random_state", "verbose"}

@@ -11,14 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._validation import count_threads
+from histrs._checks.validation import count_threads
+from histrs._estimator import documented
+from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.streaming._docs import STREAMS
 from histrs.streaming._linear import MomentRegressor, check_labelled
 from histrs.streaming._moments import Moments
 from histrs.streaming._quadratic import Groups, SquaredError, checked_groups
-from histrs.streaming._sums import Array
 
 _PARAMETERS: dict[str, list[Any]] = {
     "alpha": [Interval(Real, 0, None, closed="neither")],

@@ -13,19 +13,17 @@ from sklearn.utils import Tags, _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._row_blocks import in_row_blocks
-from histrs._row_weights import weighs_nothing
-from histrs._validation import Matrix, unchanged_on_error, validate_data
+from histrs._checks.rows import in_row_blocks
+from histrs._checks.validation import unchanged_on_error, validate_data
+from histrs._estimator import BaseEstimator, documented
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs.kernel_approximation import ExpChi2Sampler
+from histrs._weights import weighs_nothing
 from histrs.streaming._docs import PASSES
 from histrs.streaming._moments import Moments
-from histrs.streaming._readers import given_rows
+from histrs.streaming._readers import given
 from histrs.streaming._rows import ROW_CHECKS, Rows, names_in, set_n_features
 from histrs.streaming._source import CHUNK_SIZE, RowSource
-from histrs.streaming._sums import Array
 from histrs.streaming._weights import weights_of
 
 
@@ -99,6 +97,26 @@ class LinearModel(BaseEstimator):
         if hasattr(self, "moments_"):
             del self.moments_
 
+    def _fit_rows(self, *given: Any) -> None:
+        """Learn from rows of any kind, and note the names of the features."""
+        self._forget()
+        source = self._source(*given)
+        self._learn_source(source)
+        set_n_features(self, self.coef_.shape[-1], source.feature_names)
+
+    def _fit_moments(self, moments: Moments) -> None:
+        """Learn from moments, and note the names of the features."""
+        self._forget()
+        set_n_features(self, moments.n_features, moments.feature_names)
+        self._learn(moments)
+
+    def _learn_source(self, source: RowSource) -> None:
+        self._learn(Moments._gathered(source))
+
+    def _learn(self, moments: Moments) -> None:
+        """Set the coefficients of all targets, `coef_` of shape (n_targets, n_features)."""
+        raise NotImplementedError
+
     def _scores(
         self, X: ArrayLike | Matrix, feature_map: base.BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -126,7 +144,7 @@ class LinearModel(BaseEstimator):
 
     def _mapped_scores(self, X: Any, feature_map: Any) -> NDArray[Any]:
         """Return the scores of the features of rows, which are never all held."""
-        if isinstance(feature_map, ExpChi2Sampler):
+        if hasattr(feature_map, "_linear_scores"):
             rows = feature_map._checked(X)
             if feature_map.n_components_ != self.n_features_in_:
                 raise ValueError(
@@ -134,7 +152,7 @@ class LinearModel(BaseEstimator):
                     f"{type(self).__name__} is expecting {self.n_features_in_} features as input."
                 )
             coef, intercept = np.atleast_2d(self.coef_), np.atleast_1d(self.intercept_)
-            scores = feature_map._linear_scores(rows, coef, intercept)
+            scores = np.asarray(feature_map._linear_scores(rows, coef, intercept))
             return scores[:, 0] if self.coef_.ndim == 1 else scores
         n_rows = _num_samples(X)
         starts = range(0, max(n_rows, 1), CHUNK_SIZE)
@@ -144,11 +162,11 @@ class LinearModel(BaseEstimator):
         )
 
 
+@documented(PASSES)
 class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
     """Regression from rows or from their moments."""
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -174,8 +192,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         """
         with unchanged_on_error(self):
             numbers = partial(np.asarray, dtype=np.float64)
-            X, y, sample_weight = given_rows(X).checked(
-                *(self, y, sample_weight, numbers), multi_output=True, y_numeric=True
+            X, y, sample_weight = given(
+                *(self, X, y, sample_weight), made=numbers, multi_output=True, y_numeric=True
             )
             self._forget()
             self._learn_source(self._source(X, y, sample_weight))
@@ -185,7 +203,6 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
 
     @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def partial_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -228,7 +245,6 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def fit_rows(
         self,
         rows: Rows,
@@ -260,10 +276,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             does not fit.
         """
         with unchanged_on_error(self):
-            self._forget()
-            source = self._source(rows, Y, sample_weight, feature_map, chunk_size)
-            self._learn_source(source)
-            set_n_features(self, self.coef_.shape[-1], source.feature_names)
+            self._fit_rows(rows, Y, sample_weight, feature_map, chunk_size)
             if len(self.coef_) == 1:
                 self._drop_target_axis()
         return self
@@ -289,14 +302,11 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             If there are no targets, or a parameter does not fit the moments or needs the rows.
         """
         with unchanged_on_error(self):
-            self._forget()
-            set_n_features(self, moments.n_features, moments.feature_names)
-            self._learn(moments)
+            self._fit_moments(moments)
             if moments.n_targets == 1:
                 self._drop_target_axis()
         return self
 
-    @documented(PASSES)
     def predict(
         self, X: ArrayLike | Matrix, *, feature_map: base.BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -315,13 +325,6 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             ``X @ coef_.T + intercept_``; float32 when `X` is.
         """
         return self._scores(X, feature_map)
-
-    def _learn_source(self, source: RowSource) -> None:
-        self._learn(Moments._gathered(source))
-
-    def _learn(self, moments: Moments) -> None:
-        """Set the coefficients of all targets, `coef_` of shape (n_targets, n_features)."""
-        raise NotImplementedError
 
     def _drop_target_axis(self) -> None:
         self.coef_, self.intercept_ = self.coef_[0], float(np.ravel(self.intercept_)[0])

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.sparse import is_sparse, sound
 from histrs._frames import frame_of, names_of, numbers_of, order_of
-from histrs._sparse import is_sparse, sound
 
 # What errors call the rows that further ones are matched with.
 BEFORE = "the rows before"

@@ -9,14 +9,15 @@ from typing import Self
 import numpy as np
 from scipy.linalg import blas
 
-from histrs._scale import may_overflow
-from histrs._sparse import is_sparse
+from histrs._checks.scale import may_overflow
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array
+from histrs.streaming._classes import LeftOut
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import principal_directions
-from histrs.streaming._probabilities import LeftOut
 from histrs.streaming._rows import Chunk, checked
-from histrs.streaming._sums import BLOCK_ROWS, Array
-from histrs.streaming._weights import RowWeights, checked_weights
+from histrs.streaming._sums import BLOCK_ROWS
+from histrs.streaming._weights import CountedWeights, counted_weights
 
 # What rounding may change in a sum of weights.
 _ROUNDING = 1e-9
@@ -163,14 +164,14 @@ class RidgePath:
 
     def _projected_blocks(
         self, chunks: Iterable[Chunk]
-    ) -> Iterator[tuple[Array, Array, RowWeights | None]]:
+    ) -> Iterator[tuple[Array, Array, CountedWeights | None]]:
         """Yield rows in the basis, their targets and weights; none of weight 0."""
         for Z, targets, sample_weight in chunks:
             if targets is None:
                 continue
             Z = checked(Z)
             Y = np.asarray(targets, dtype=np.float64).reshape(np.shape(Z)[0], -1)
-            weights = checked_weights(sample_weight, len(Y))
+            weights = counted_weights(sample_weight, len(Y))
             if weights is not None:
                 used = np.flatnonzero(weights.total > 0)
                 Z, Y, weights = Z[used], Y[used], weights.part(used)

@@ -16,28 +16,27 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._docs import documented
-from histrs._estimator import BaseEstimator
-from histrs._row_blocks import in_row_blocks
-from histrs._row_weights import weighs_nothing
-from histrs._scale import check_computed, may_overflow
-from histrs._sparse import is_sparse
-from histrs._validation import Matrix, check_array, unchanged_on_error, validate_data
+from histrs._checks.rows import in_row_blocks
+from histrs._checks.scale import check_computed, may_overflow
+from histrs._checks.sparse import is_sparse
+from histrs._checks.validation import check_array, unchanged_on_error, validate_data
+from histrs._estimator import BaseEstimator, documented
+from histrs._typing import Array, Matrix
+from histrs._weights import weighs_nothing
 from histrs.streaming._docs import PASSES, STREAMS
 from histrs.streaming._moments import Moments
 from histrs.streaming._principal import check_n_components, principal_directions, with_signs
-from histrs.streaming._readers import given_rows
+from histrs.streaming._readers import given
 from histrs.streaming._row_space import row_space
 from histrs.streaming._rows import ROW_CHECKS, names_in, set_n_features
 from histrs.streaming._source import RowSource
-from histrs.streaming._sums import Array
 from histrs.streaming._weights import weights_of
 
 # Of what the precision of `X` cannot hold.
 _CURE = "scale X down, or give float64"
 
 
-@documented(STREAMS)
+@documented(STREAMS, PASSES)
 class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Principal components from moments, in one pass and `O(D^2)` memory.
 
@@ -138,7 +137,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def fit(
         self, X: ArrayLike | Matrix, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -164,9 +162,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """
         with unchanged_on_error(self):
             # The moments are not made of rows that are not finite, and name the first.
-            rows, _, weights = given_rows(X).checked(
-                self, weights=sample_weight, ensure_all_finite=False
-            )
+            rows, _, weights = given(self, X, weights=sample_weight, ensure_all_finite=False)
             self._checked_n_components(rows.shape[1])
             source = RowSource(rows, weights=weights, n_jobs=self.n_jobs, verbose=self.verbose)
             source.names.known = names_in(self)
@@ -195,7 +191,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return True
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def partial_fit(
         self, X: ArrayLike | Matrix, y: object = None, sample_weight: ArrayLike | None = None
     ) -> Self:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from histrs._lapack import eigh
-from histrs.streaming._sums import Array
+from histrs._solvers.lapack import eigh
+from histrs._typing import Array
 
 
 def check_n_components(n_components: int | None, n_features: int) -> int:

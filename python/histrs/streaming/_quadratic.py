@@ -8,10 +8,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._lapack import eigh
-from histrs._scale import may_overflow
+from histrs._checks.scale import may_overflow
+from histrs._solvers.lapack import eigh
+from histrs._typing import Array
 from histrs.streaming._moments import Moments
-from histrs.streaming._sums import Array, full
+from histrs.streaming._sums import full
 
 
 @dataclass(frozen=True)

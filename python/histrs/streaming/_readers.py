@@ -1,6 +1,6 @@
 """One reader for each kind of rows: each yields chunks of them, of targets and of weights.
 
-A further kind is a further reader, and its place in `_READERS`.
+A further kind is a further reader, and its place in `reader_of`.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._dask import is_dask
+from histrs._checks.sparse import is_sparse, sound
+from histrs._checks.validation import validate_data
+from histrs._distributed.cluster import computed
+from histrs._distributed.rows import is_dask, partitions_with
 from histrs._frames import frame_of
-from histrs._sparse import is_sparse, sound
-from histrs._validation import validate_data
-from histrs.streaming._dask import computed_partitions
 from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import ROW_CHECKS, Chunk, Rows, n_columns, set_n_features
 from histrs.streaming._tables import Table, as_table, named_columns, table_chunks
@@ -37,11 +37,6 @@ class RowReader(ABC):
     """Whether rows are on a cluster, which adds up what is made of them."""
     has_own_chunks: ClassVar[bool] = False
     """Whether rows come in chunks of their own, of any sizes."""
-
-    @classmethod
-    @abstractmethod
-    def of(cls, rows: Rows) -> Self | None:
-        """Return the reader of rows, or None where they are of another kind."""
 
     @property
     def n_rows(self) -> int | None:
@@ -75,12 +70,6 @@ class RowReader(ABC):
 class TableReader(RowReader):
     """Parquet and CSV files, and lazy frames; targets and weights may be names of columns."""
 
-    @classmethod
-    def of(cls, rows: Rows) -> Self | None:
-        """Return the reader of rows, or None where they are of another kind."""
-        table = as_table(rows)
-        return None if table is None else cls(table)
-
     def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
         """Yield chunks of rows, targets and weights."""
         return _of_table(self.rows, Y, weights, chunk_size)
@@ -89,11 +78,6 @@ class TableReader(RowReader):
 class FileReader(RowReader):
     """The array of an .npy file, and those of an .npz file, which may have names."""
 
-    @classmethod
-    def of(cls, rows: Rows) -> Self | None:
-        """Return the reader of rows, or None where they are of another kind."""
-        return cls(Path(rows)) if isinstance(rows, str | os.PathLike) else None
-
     def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
         """Yield chunks of rows, targets and weights."""
         if self.rows.suffix == ".npz":
@@ -101,32 +85,7 @@ class FileReader(RowReader):
         return _slices(_NpyFile(self.rows), Y, weights, chunk_size)
 
 
-def _as_given(targets: Any) -> Any:
-    return targets
-
-
-class GivenRows(RowReader):
-    """Rows that `fit` takes: they are in memory, or stay where they are."""
-
-    @abstractmethod
-    def checked(
-        self,
-        model: Any,
-        Y: Any = "no_validation",
-        weights: Any = None,
-        made: Callable[[Any], Any] = _as_given,
-        *,
-        used_only: bool = False,
-        **checks: Any,
-    ) -> tuple[Any, Any, Any]:
-        """Return rows, what is made of targets, and weights; the model notes its features.
-
-        What is in memory is checked, as `validate_data` does with `checks`; with `used_only`, rows
-        of no weight are left out of it.
-        """
-
-
-class DaskReader(GivenRows):
+class DaskReader(RowReader):
     """A dask array, whose partitions are chunks."""
 
     is_distributed = True
@@ -137,57 +96,14 @@ class DaskReader(GivenRows):
         """Number of columns, where only the source knows it: no pass brings rows here."""
         return int(self.rows.shape[1])
 
-    def checked(
-        self,
-        model: Any,
-        Y: Any = "no_validation",
-        weights: Any = None,
-        made: Callable[[Any], Any] = _as_given,
-        *,
-        used_only: bool = False,
-        **checks: Any,
-    ) -> tuple[Any, Any, Any]:
-        """Return rows and weights as they are, and targets unless they are in memory."""
-        set_n_features(model, self.rows.shape[1])
-        return self.rows, Y if is_dask(Y) else made(Y), weights
-
-    @classmethod
-    def of(cls, rows: Rows) -> Self | None:
-        """Return the reader of rows, or None where they are of another kind."""
-        return cls(rows) if is_dask(rows) else None
-
     def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
-        """Yield chunks of rows, targets and weights."""
-        return computed_partitions(self.rows, Y, weights)
+        """Yield the partitions one after the other; no more than one is in memory here."""
+        for parts in partitions_with(self.rows, Y, weights):
+            yield computed(parts)
 
 
-class ArrayReader(GivenRows):
+class ArrayReader(RowReader):
     """An array of any library, a frame, or a sparse matrix."""
-
-    def checked(
-        self,
-        model: Any,
-        Y: Any = "no_validation",
-        weights: Any = None,
-        made: Callable[[Any], Any] = _as_given,
-        *,
-        used_only: bool = False,
-        **checks: Any,
-    ) -> tuple[Any, Any, Any]:
-        """Return rows, what is made of targets, and weights, all checked."""
-        X = validate_data(model, self.rows, Y, ensure_min_samples=2, **ROW_CHECKS, **checks)
-        X, Y = X if isinstance(X, tuple) else (X, None)
-        Y, weights = made(Y), weights_of(weights, X.shape[0])
-        if used_only and weights is not None and not np.all(weights):
-            used = np.flatnonzero(weights)
-            X, Y, weights = X[used], Y[used], weights[used]
-        return X, Y, weights
-
-    @classmethod
-    def of(cls, rows: Rows) -> Self | None:
-        """Return the reader of rows, or None where they are of another kind."""
-        is_array = is_sparse(rows) or hasattr(rows, "__array__") or frame_of(rows) is not None
-        return cls(rows) if is_array else None
 
     @property
     def n_rows(self) -> int | None:
@@ -213,11 +129,6 @@ class ChunkReader(RowReader):
 
     has_own_chunks = True
 
-    @classmethod
-    def of(cls, rows: Rows) -> Self | None:
-        """Return the reader of rows, or None where they are of another kind."""
-        return cls(rows) if isinstance(rows, Iterable) else None
-
     @property
     def has_one_pass(self) -> bool:
         """Whether rows are gone once they are read."""
@@ -242,16 +153,6 @@ class ChunkReader(RowReader):
             yield (*parts, *(None,) * (3 - len(parts)))
 
 
-# In the order in which they are asked: a path may name a table, and a dask array is an array, too.
-_READERS: tuple[type[RowReader], ...] = (
-    TableReader,
-    FileReader,
-    DaskReader,
-    ArrayReader,
-    ChunkReader,
-)
-
-
 def reader_of(rows: Rows) -> RowReader:
     """Return the reader of rows.
 
@@ -260,16 +161,46 @@ def reader_of(rows: Rows) -> RowReader:
     TypeError
         If they are of a kind that has none.
     """
-    for kind in _READERS:
-        reader = kind.of(rows)
-        if reader is not None:
-            return reader
+    # In this order: a path may name a table, and a dask array is an array, too.
+    table = as_table(rows)
+    if table is not None:
+        return TableReader(table)
+    if isinstance(rows, str | os.PathLike):
+        return FileReader(Path(rows))
+    if is_dask(rows):
+        return DaskReader(rows)
+    if is_sparse(rows) or hasattr(rows, "__array__") or frame_of(rows) is not None:
+        return ArrayReader(rows)
+    if isinstance(rows, Iterable):
+        return ChunkReader(rows)
     raise TypeError(f"rows is {type(rows).__name__}: expected an array, a path or an iterable.")
 
 
-def given_rows(rows: Any) -> GivenRows:
-    """Return the reader of what `fit` was given; what is not on a cluster is to be an array."""
-    return DaskReader.of(rows) or ArrayReader(rows)
+def given(
+    model: Any,
+    X: Any,
+    Y: Any = "no_validation",
+    weights: Any = None,
+    *,
+    made: Callable[[Any], Any] = lambda targets: targets,
+    used_only: bool = False,
+    **checks: Any,
+) -> tuple[Any, Any, Any]:
+    """Return what `fit` was given, what is made of targets, and weights; the model notes features.
+
+    What is in memory is checked, as `validate_data` does with `checks`; with `used_only`, rows of
+    no weight are left out of it. A dask array stays as it is.
+    """
+    if is_dask(X):
+        set_n_features(model, X.shape[1])
+        return X, Y if is_dask(Y) else made(Y), weights
+    X = validate_data(model, X, Y, ensure_min_samples=2, **ROW_CHECKS, **checks)
+    X, Y = X if isinstance(X, tuple) else (X, None)
+    Y, weights = made(Y), weights_of(weights, X.shape[0])
+    if used_only and weights is not None and not np.all(weights):
+        used = np.flatnonzero(weights)
+        X, Y, weights = X[used], Y[used], weights[used]
+    return X, Y, weights
 
 
 class _NpyFile:

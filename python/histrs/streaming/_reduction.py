@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from histrs.streaming._dask import partitions
+from histrs._distributed.cluster import computed, lazy, total
+from histrs._distributed.rows import partitions_with
 from histrs.streaming._source import RowSource
 
 
@@ -15,19 +16,12 @@ def reduced(source: RowSource, moments_of: Callable[[RowSource], list[Any]]) -> 
     The tree depends on the number of partitions alone, so that results do not depend on who
     computes what, or twice because a worker was lost.
     """
-    import dask
-
-    of_part = dask.delayed(_of_partition, pure=False, traverse=False)
-    merge = dask.delayed(_merge, pure=False)
-    bare = source.without_rows()
+    of_part, bare = lazy(_of_partition), source.without_rows()
     parts = [
         of_part(moments_of, bare, number, *parts)
-        for number, parts in enumerate(partitions(source.rows, source.targets, source.weights))
+        for number, parts in enumerate(partitions_with(source.rows, source.targets, source.weights))
     ]
-    while len(parts) > 1:
-        pairs = [parts[k : k + 2] for k in range(0, len(parts), 2)]
-        parts = [merge(*pair) if len(pair) == 2 else pair[0] for pair in pairs]
-    moments: list[Any] = parts[0].compute()
+    moments: list[Any] = computed(total(parts, _merge))
     return moments
 
 

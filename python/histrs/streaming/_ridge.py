@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from histrs._docs import documented
+from histrs._estimator import documented
 from histrs.streaming._docs import STREAMS
 from histrs.streaming._linear import (
     MomentRegressor,
 )
-from histrs.streaming._moments import Moments
 from histrs.streaming._ridge_on_components import RidgeOnComponents
-from histrs.streaming._source import RowSource
 
 
 @documented(STREAMS)
@@ -86,9 +84,3 @@ class PCARidge(RidgeOnComponents, MomentRegressor):
     >>> round(model.intercept_, 3)
     3.0
     """
-
-    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
-        self._fit_source(source, n_features)
-
-    def _learn(self, moments: Moments) -> None:
-        self._fit_moments(moments)

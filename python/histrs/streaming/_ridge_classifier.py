@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any, ClassVar, Literal, Self
 
@@ -15,20 +16,39 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from histrs._calibration import logits_of_classes
-from histrs._docs import documented
-from histrs._labels import best_class, classes_of, labels_or_indicator
-from histrs._row_weights import weighs_nothing
-from histrs._validation import Matrix, unchanged_on_error, validate_data
-from histrs.streaming._class_targets import SignedTargets
-from histrs.streaming._dask import are_indicators, unique
+from histrs._checks.validation import unchanged_on_error, validate_data
+from histrs._distributed.rows import is_dask
+from histrs._estimator import documented
+from histrs._typing import Matrix
+from histrs._weights import best_class, classes_of, labels_or_indicator, weighs_nothing
+from histrs.streaming._classes import (
+    SOFTMAX_ROWS,
+    TEMPERATURE_ROWS,
+    HighestScores,
+    IndicatorTargets,
+    SignedTargets,
+    inverse_temperature_of,
+    logistic_of,
+    softmax_of,
+)
 from histrs.streaming._docs import PASSES, STREAMS
 from histrs.streaming._linear import learns_in_chunks
 from histrs.streaming._moments import Moments
-from histrs.streaming._readers import given_rows
-from histrs.streaming._ridge_of_classes import RidgeOfClasses
-from histrs.streaming._rows import ROW_CHECKS, Rows, set_n_features
-from histrs.streaming._source import CHUNK_SIZE
-from histrs.streaming._weights import weights_of
+from histrs.streaming._path import RidgePath
+from histrs.streaming._readers import given
+from histrs.streaming._ridge_on_components import RidgeOnComponents
+from histrs.streaming._rows import ROW_CHECKS, Rows, checked
+from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._weights import ClassWeights, counted_weights, weights_of
+
+
+def _unique(labels: Any) -> NDArray[Any]:
+    """Return the different labels, in ascending order."""
+    if is_dask(labels):
+        from dask import array
+
+        labels = array.unique(labels).compute()
+    return classes_of(labels)
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -40,8 +60,8 @@ def _has_probabilities(model: Any) -> bool:
     return True
 
 
-@documented(STREAMS)
-class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
+@documented(STREAMS, PASSES)
+class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
 
     All classes share one decomposition (section 6 of [1]_): the time does not depend on their
@@ -114,11 +134,16 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **RidgeOfClasses._parameter_constraints,
+        **RidgeOnComponents._parameter_constraints,
         "calibrate": [StrOptions({"auto", "softmax", "equal-rate"}), None],
         "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
         "class_weight": [StrOptions({"balanced"}), dict, None],
     }
+
+    classes_: NDArray[Any]
+    inverse_temperature_: Any
+    _has_labels: bool
+    """Whether a row may have several labels."""
 
     def __init__(
         self,
@@ -146,7 +171,6 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         self.class_weight = class_weight
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -174,20 +198,22 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         """
         with unchanged_on_error(self):
             # A class whose rows have no weight is none.
-            X, y, sample_weight = given_rows(X).checked(
-                *(self, y, sample_weight, labels_or_indicator), used_only=True, multi_output=True
+            X, y, sample_weight = given(
+                *(self, X, y, sample_weight),
+                made=labels_or_indicator,
+                used_only=True,
+                multi_output=True,
             )
             self._forget()
-            if are_indicators(y):
+            if np.ndim(y) == 2 and not is_dask(y):
                 self._set_labels(np.shape(y)[1])
             else:
-                self._set_classes(unique(y))
+                self._set_classes(_unique(y))
             self._learn_source(self._source(X, y, sample_weight))
         return self
 
     @available_if(learns_in_chunks)
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def partial_fit(
         self,
         X: ArrayLike | Matrix,
@@ -240,12 +266,11 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
             weights = weights_of(sample_weight, len(y))
             factors = self._class_weights(y, weights)
             weighed = weights if factors is None else factors(y, weights)
-            self._fit_moments(self._see(X, targets, weighed, first))
+            self._learn(self._see(X, targets, weighed, first))
             self.__dict__.pop("inverse_temperature_", None)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(PASSES)
     def fit_rows(
         self,
         rows: Rows,
@@ -283,11 +308,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         with unchanged_on_error(self):
             if classes is None and (Y is None or isinstance(Y, str)):
                 raise ValueError("classes is needed unless Y is an array: give all classes.")
-            self._forget()
-            self._set_classes(unique(Y if classes is None else classes))
-            source = self._source(rows, Y, sample_weight, feature_map, chunk_size)
-            self._learn_source(source)
-            set_n_features(self, self.coef_.shape[1], source.feature_names)
+            self._set_classes(_unique(Y if classes is None else classes))
+            self._fit_rows(rows, Y, sample_weight, feature_map, chunk_size)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -317,7 +339,6 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
             together, or as `PCARidge.fit_moments` raises.
         """
         with unchanged_on_error(self):
-            self._forget()
             self._set_classes(np.asarray(classes))
             n_classes = len(self.classes_)
             if moments.n_targets != (1 if n_classes == 2 else n_classes):
@@ -339,7 +360,6 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
                     f"class_weight = {self.class_weight!r}: the moments are those of weighted rows "
                     "already; give Moments.update the weights."
                 )
-            set_n_features(self, moments.n_features, moments.feature_names)
             self._fit_moments(moments)
             if calibration_rows is not None:
                 n_rows = moments._labelled_rows().n_rows
@@ -348,7 +368,6 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
                 self._calibrate(source, n_rows)
         return self
 
-    @documented(PASSES)
     def decision_function(
         self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -368,7 +387,6 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         scores = self._scores(X, feature_map)
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
-    @documented(PASSES)
     def predict(
         self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -390,7 +408,6 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
         return best_class(scores, self.classes_)
 
     @available_if(_has_probabilities)
-    @documented(PASSES)
     def predict_proba(
         self, X: ArrayLike | Matrix, *, feature_map: BaseEstimator | None = None
     ) -> NDArray[Any]:
@@ -419,6 +436,91 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOfClasses):
             logits = self.inverse_temperature_ * logits_of_classes(scores)
             # Scores beyond the range of single precision are infinite.
             return np.asarray(softmax(np.nan_to_num(logits), axis=1))
+
+    def _needs_rows(self) -> str:
+        if self.class_weight == "balanced":
+            return 'class_weight = "balanced"'
+        return super()._needs_rows() if self.calibrate in ("auto", None) else "calibrate"
+
+    def _forget(self) -> None:
+        super()._forget()
+        self.__dict__.pop("inverse_temperature_", None)
+
+    def _set_classes(self, classes: NDArray[Any]) -> None:
+        if len(classes) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(classes)} class."
+            )
+        self.classes_, self._has_labels = classes, False
+
+    def _set_labels(self, n_labels: int) -> None:
+        for name in ("class_weight", "calibrate"):
+            given = getattr(self, name)
+            if given is not None and given not in ("auto", "softmax"):
+                raise ValueError(
+                    f"{name} = {given!r} is of one class per row, and y has {n_labels} labels: "
+                    f"leave {name} as it is by default."
+                )
+        self.classes_, self._has_labels = np.arange(n_labels), True
+
+    def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
+        return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
+
+    def _learn_source(self, source: RowSource) -> None:
+        encode = IndicatorTargets() if self._has_labels else SignedTargets(self.classes_)
+        if self.class_weight == "balanced":
+            named = any(isinstance(part, str) for part in (source.targets, source.weights))
+            if source.targets is None or named:
+                raise ValueError(
+                    'class_weight = "balanced" needs all labels and weights: give Y, and '
+                    "sample_weight if there is any, as arrays, or class_weight as a dict."
+                )
+            encode(source.targets)
+        weigh = self._class_weights(source.targets, source.weights)
+        # Before coordinates of rows are made: their origin is a row that has a weight.
+        super()._learn_source(replace(source, encode=encode, weigh=weigh))
+
+    def _learn_rows(self, source: RowSource, n_features: int | None) -> RidgePath:
+        calibrate = self.calibrate
+        if calibrate == "auto":
+            calibrate = "softmax" if source.is_at_hand() else None
+        elif calibrate is not None:
+            source.check_rereadable("calibrate")
+        path = super()._learn_rows(source, n_features)
+        learned = self.intercept_
+        if calibrate == "equal-rate":
+            self._calibrate(source, path.n_rows)
+        if calibrate == "softmax":
+            some = source.thinned(path.n_rows, SOFTMAX_ROWS)
+            left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
+            readout = logistic_of(left_out) if self._has_labels else softmax_of(left_out)
+            self.coef_ = readout.matrix.T @ self.coef_
+            self.intercept_ = learned @ readout.matrix + readout.offset
+            self.inverse_temperature_ = 1.0
+        elif source.is_at_hand():
+            some = source.thinned(path.n_rows, TEMPERATURE_ROWS)
+            left_out = path.left_out(some.chunks("probabilities"), self.alpha_)
+            shifted = left_out._replace(scores=left_out.scores + (self.intercept_ - learned))
+            self.inverse_temperature_ = (
+                np.array([inverse_temperature_of(label) for label in shifted.labels()])
+                if self._has_labels
+                else inverse_temperature_of(shifted)
+            )
+        return path
+
+    def _calibrate(self, source: RowSource, n_rows: float) -> None:
+        """Shift scores, with their mean kept, until those of one rank are the same."""
+        n_classes = len(self.classes_)
+        highest = HighestScores(self.calibration_rank or max(1, int(n_rows // n_classes)))
+        for number, (Z, _, sample_weight) in enumerate(source.chunks("calibration")):
+            with in_chunk(number, source):
+                scores = np.asarray(checked(Z) @ self.coef_.T + self.intercept_)
+                scores = np.hstack([-scores, scores]) if n_classes == 2 else scores
+                weights = counted_weights(sample_weight, len(scores))
+                highest.update(scores, None if weights is None else weights.copies)
+        self.score_thresholds_ = lowest = highest.lowest()
+        shift = (lowest[1:] - lowest[:1]) / 2 if n_classes == 2 else lowest - lowest.mean()
+        self.intercept_ = self.intercept_ - shift
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

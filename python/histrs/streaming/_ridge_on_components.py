@@ -7,9 +7,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.streaming._blocks import block_components, block_path, block_sizes
 from histrs.streaming._linear import (
@@ -70,12 +70,11 @@ class RidgeOnComponents(LinearModel):
         self.intercept_ = space.at_zero(self.coef_, np.asarray(self.intercept_))
         self.coef_ = space.expanded(self.coef_)
 
-    def _learn_rows(self, source: RowSource, n_features: int | None) -> None:
-        """Learn from rows, or from their coordinates where they have so many features."""
-        raise NotImplementedError
+    def _learn_rows(self, source: RowSource, n_features: int | None) -> RidgePath:
+        """Learn from rows, or from their coordinates where they have so many features.
 
-    def _fit_source(self, source: RowSource, n_features: int | None) -> RidgePath:
-        """Learn, and return the models of all penalties."""
+        Returns the models of all penalties.
+        """
         if self.selection == "loo" or self.blocks is not None:
             source.check_rereadable('selection="loo"' if self.blocks is None else "blocks")
         if self.blocks is None:
@@ -96,7 +95,7 @@ class RidgeOnComponents(LinearModel):
             return 'selection = "loo"'
         return "" if self.blocks is None else "blocks"
 
-    def _fit_moments(self, moments: Moments) -> None:
+    def _learn(self, moments: Moments) -> None:
         if self.blocks is not None:
             raise ValueError("blocks need the rows, twice: call fit or fit_rows.")
         self._choose(self._single_path(moments, None), None)
@@ -131,7 +130,7 @@ class RidgeOnComponents(LinearModel):
         self.coef_, self.intercept_ = path.solve(self.alpha_)
         self._warn_at_edge(path)
 
-    def _given_alphas(self) -> NDArray[np.float64]:
+    def _given_alphas(self) -> Array:
         alphas = np.atleast_1d(np.asarray(self.alphas, dtype=np.float64))
         if alphas.ndim != 1 or not alphas.size or not np.all((alphas > 0) & np.isfinite(alphas)):
             raise ValueError(f"alphas = {self.alphas!r}: expected positive penalties.")
@@ -142,7 +141,7 @@ class RidgeOnComponents(LinearModel):
             )
         return alphas
 
-    def _selection(self, alphas: NDArray[np.float64], source: RowSource | None) -> str:
+    def _selection(self, alphas: Array, source: RowSource | None) -> str:
         if self.selection != "auto":
             return self.selection
         # A single penalty is worth no pass, and an iterator has none left.

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._lapack import qr
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
+from histrs._solvers.lapack import qr
+from histrs._typing import Array
 from histrs.streaming._rows import checked
 from histrs.streaming._source import RowSource
-from histrs.streaming._sums import Array
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.sparse import is_sparse, sound
+from histrs._checks.validation import canonical, check_finite
 from histrs._frames import numbers_of
-from histrs._sparse import is_sparse, sound
-from histrs._validation import canonical
 
 # An array or a frame, a CSR matrix, a dask array, the path of an .npy or .npz file or of Parquet or
 # CSV files, a lazy frame, or an iterable of such chunks.
@@ -39,7 +39,8 @@ def names_in(model: Any) -> list[str] | None:
 def checked(rows: Any, name: str = "Z") -> Any:
     """Return finite rows, as an array of two dimensions or as CSR."""
     Z = matrix(rows, name)
-    check_finite(Z, name)
+    if Z.dtype.kind == "f":
+        check_finite(Z, name)
     return Z
 
 
@@ -59,22 +60,3 @@ def n_columns(rows: Any, name: str = "Z") -> int:
     if len(shape) != 2:
         raise ValueError(f"{name} has shape {shape}: expected rows and columns, a 2D array.")
     return int(shape[1])
-
-
-def check_finite(Z: Any, name: str = "Z") -> None:
-    """Refuse NaN and infinity, with the index of the first."""
-    values = Z.data[: Z.nnz] if is_sparse(Z) else Z
-    if Z.dtype.kind == "f" and not np.isfinite(values).all():
-        index = _first_not_finite(Z)
-        raise ValueError(
-            f"{name}[{index[0]}, {index[1]}] is NaN or infinite; drop or impute the row."
-        )
-
-
-def _first_not_finite(Z: Any) -> tuple[int, int]:
-    if is_sparse(Z):
-        entry = int(np.flatnonzero(~np.isfinite(Z.data))[0])
-        row = int(np.searchsorted(Z.indptr, entry, side="right")) - 1
-        return row, int(Z.indices[entry])
-    row, column = np.argwhere(~np.isfinite(Z))[0]
-    return int(row), int(column)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from inspect import signature
 from typing import Any, Self
 
 import numpy as np
@@ -12,16 +13,15 @@ from numpy.typing import NDArray
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
+from histrs._checks.validation import count_threads, with_rows_named
 from histrs._progress import RowsProgress
 from histrs._threads import blas_threads_at_most
-from histrs._validation import count_threads, with_rows_named
-from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.streaming._consumed import Consumed
 from histrs.streaming._names import ColumnNames
 from histrs.streaming._readers import RowReader, reader_of
 from histrs.streaming._rows import Chunk, Rows
 from histrs.streaming._sums import BLOCK_ROWS
-from histrs.streaming._weights import checked_weights
+from histrs.streaming._weights import counted_weights
 
 CHUNK_SIZE = BLOCK_ROWS
 
@@ -108,7 +108,7 @@ class RowSource:
                 encoded = None if targets is None else self.encode(targets)
                 weights = self._weighed(targets, weights)
                 if self.step > 1:
-                    weights = checked_weights(weights, _num_samples(Z))
+                    weights = counted_weights(weights, _num_samples(Z))
                     used = _used(Z, weights)
                     kept = used[-n_seen % self.step :: self.step]
                     n_seen += len(used)
@@ -185,34 +185,30 @@ class _Features:
     """What a map makes of chunks, one after the other."""
 
     def __init__(self, feature_map: Any, names: ColumnNames) -> None:
-        self._map = feature_map
-        self._names = names
-        self._memory: NDArray[Any] | None = None
+        self._map, self._names = feature_map, names
+        # A map may write into the memory of the chunk before.
+        self._writes = (
+            feature_map is not None and "out" in signature(feature_map.transform).parameters
+        )
+        self._memory: Any = None
 
     def of(self, Z: Any) -> Any:
         """Return the features of a chunk, in the memory of those of the last one where possible."""
         if self._map is None:
             return Z
         with self._names.quiet():
-            return self._mapped(Z)
-
-    def _mapped(self, Z: Any) -> Any:
-        if not isinstance(self._map, ExpChi2Sampler):
-            return self._map.transform(Z)
-        n_rows = _num_samples(Z)
-        memory = self._memory
-        if (
-            memory is not None
-            and memory.dtype == getattr(Z, "dtype", None)
-            and n_rows <= len(memory)
-        ):
-            return self._map.transform(Z, out=memory[:n_rows])
-        self._memory = self._map.transform(Z)
-        return self._memory
+            if not self._writes:
+                return self._map.transform(Z)
+            n_rows, memory = _num_samples(Z), self._memory
+            dtype = getattr(Z, "dtype", None)
+            if memory is not None and memory.dtype == dtype and n_rows <= len(memory):
+                return self._map.transform(Z, out=memory[:n_rows])
+            self._memory = self._map.transform(Z)
+            return self._memory
 
 
 def _used(Z: Any, weights: Any) -> NDArray[np.intp]:
     """Return the indices of the rows of a chunk that have a positive weight."""
     n_rows = _num_samples(Z)
-    checked = checked_weights(weights, n_rows)
+    checked = counted_weights(weights, n_rows)
     return np.arange(n_rows) if checked is None else np.flatnonzero(checked.total > 0)

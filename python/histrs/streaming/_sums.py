@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, fields, replace
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
-from histrs._sparse import is_sparse
-from histrs.streaming._weights import RowWeights
-
-Array: TypeAlias = NDArray[np.float64]
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array
+from histrs.streaming._weights import CountedWeights
 
 # Rows of one symmetric product. A part of the results: sums are added block by block.
 BLOCK_ROWS = 4096
@@ -89,7 +88,7 @@ class CentredSums:
         cross = np.asfortranarray(self.cross[order])
         return replace(self.copy(), mean=self.mean[order], scatter=scatter, cross=cross)
 
-    def add_rows(self, Z: Any, Y: Array, weights: RowWeights | None = None) -> None:
+    def add_rows(self, Z: Any, Y: Array, weights: CountedWeights | None = None) -> None:
         """Add rows, in blocks from the first one on; a FloatingPointError if they are not finite.
 
         Blocks before the error have been added then. Rows of weight 0 are in no block.
@@ -110,7 +109,9 @@ class CentredSums:
                 self._add_block(block, rows, Y[part], weights and weights.part(part))
             self.check()
 
-    def _add_block(self, block: Array, rows: Array, Y: Array, weights: RowWeights | None) -> None:
+    def _add_block(
+        self, block: Array, rows: Array, Y: Array, weights: CountedWeights | None
+    ) -> None:
         """Add a block; `rows` is room for it and for the distance of the means."""
         n_block: float = len(block)
         n_rows: float = n_block

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._labels import NOTHING_WEIGHS, times_class_weights, weights_of_classes
-from histrs._validation import real_array
-
-Array: TypeAlias = NDArray[np.float64]
+from histrs._typing import Array
+from histrs._weights import (
+    checked_weights,
+    of_finite_sum,
+    positive_weights,
+    product_of_weights,
+    refuse_zeros,
+    weights_of_classes,
+)
 
 
 @dataclass(frozen=True)
-class RowWeights:
+class CountedWeights:
     """Weights of rows, and how many rows each stands for.
 
     A weight of 3 stands for three equal rows, of which each can be left out by itself. A row of
@@ -29,20 +34,7 @@ class RowWeights:
     @classmethod
     def of(cls, weights: Any, n_rows: int) -> Self:
         """Return checked weights."""
-        total = real_array(weights, "sample_weight")
-        if total.shape != (n_rows,):
-            raise ValueError(
-                f"sample_weight has shape {total.shape}, but ({n_rows},) is needed: a weight for "
-                "each of the samples."
-            )
-        bad = np.flatnonzero(~((total >= 0) & np.isfinite(total)))
-        if len(bad):
-            raise ValueError(
-                f"sample_weight[{bad[0]}] = {total[bad[0]]}: weights are finite and not negative."
-            )
-        with np.errstate(over="ignore"):
-            if not np.isfinite(total.sum()):
-                raise ValueError("the sum of sample_weight overflows; divide it by a scale.")
+        total = of_finite_sum(checked_weights(weights, n_rows))
         return cls(total, np.where(total > 0, np.maximum(total, 1.0), 0.0))
 
     @property
@@ -52,7 +44,7 @@ class RowWeights:
 
     def times(self, factors: Array) -> Self:
         """Return weights times factors, of as many rows."""
-        total = times_class_weights(self.total, factors)
+        total = product_of_weights(self.total, factors)
         return type(self)(total, np.where(total > 0, self.copies, 0.0))
 
     def part(self, rows: Any) -> Self:
@@ -60,21 +52,18 @@ class RowWeights:
         return type(self)(self.total[rows], self.copies[rows])
 
 
-def checked_weights(weights: Any, n_rows: int) -> RowWeights | None:
+def counted_weights(weights: Any, n_rows: int) -> CountedWeights | None:
     """Return the weights of rows, or None where all weigh the same."""
-    if weights is None or isinstance(weights, RowWeights):
+    if weights is None or isinstance(weights, CountedWeights):
         return weights
-    return RowWeights.of(weights, n_rows)
+    return CountedWeights.of(weights, n_rows)
 
 
 def weights_of(sample_weight: Any, n_rows: int) -> Array | None:
     """Return the weights of all rows of a fit, of which some is positive, or None."""
     if sample_weight is None:
         return None
-    weights = RowWeights.of(sample_weight, n_rows).total
-    if not weights.any():
-        raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
-    return weights
+    return of_finite_sum(positive_weights(sample_weight, n_rows))
 
 
 @dataclass(frozen=True)
@@ -94,22 +83,18 @@ class ClassWeights:
             return None
         if isinstance(class_weight, Mapping):
             factors = weights_of_classes(dict(class_weight), classes)
-            if not factors.any():
-                raise ValueError(NOTHING_WEIGHS)
+            refuse_zeros(factors, "class_weight")
             return cls(classes, factors)
         labels = np.asarray(labels)
-        weights = (
-            np.ones(len(labels)) if weights is None else RowWeights.of(weights, len(labels)).total
-        )
+        weights = of_finite_sum(checked_weights(weights, len(labels)))
+        labels, weights = labels[weights > 0], weights[weights > 0]
+        factors = np.ones(len(classes))
         indices = np.searchsorted(classes, labels)
-        sums = np.bincount(indices, weights=weights, minlength=len(classes))
-        with np.errstate(divide="ignore"):
-            factors = np.where(sums > 0, sums.sum() / np.count_nonzero(sums) / sums, 1.0)
+        factors[indices] = weights_of_classes(class_weight, labels, weights)
         return cls(classes, factors)
 
-    def __call__(self, labels: Any, weights: Any) -> RowWeights:
+    def __call__(self, labels: Any, weights: Any) -> CountedWeights:
         labels = np.asarray(labels)
-        weights = np.ones(len(labels)) if weights is None else weights
         # Labels that are no classes are refused where targets are made of them.
         indices = np.searchsorted(self.classes, labels).clip(max=len(self.classes) - 1)
-        return RowWeights.of(weights, len(labels)).times(self.factors[indices])
+        return CountedWeights.of(weights, len(labels)).times(self.factors[indices])

@@ -4,42 +4,53 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.frozen import FrozenEstimator
 from sklearn.utils import Tags, get_tags
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from histrs._dask import is_dask
-from histrs._distributed.answers import answers
-from histrs._docs import documented
-from histrs._labels import NOTHING_WEIGHS, best_class, weights_of_classes
-from histrs._progress import SolverProgress
-from histrs._scale import exponent_of
-from histrs._validation import (
-    Matrix,
+from histrs import _histrs
+from histrs._checks.scale import check_squares, exponent_of
+from histrs._checks.validation import (
+    HISTOGRAM_CHECKS,
+    canonical,
     check_random_state,
     count_threads,
+    to_core,
     unchanged_on_error,
+    validate_data,
+    validate_fit,
 )
+from histrs._distributed.answers import answers
+from histrs._distributed.rows import in_memory, is_dask, stand_in_to_fit
+from histrs._estimator import BaseEstimator, documented
+from histrs._progress import SolverProgress
+from histrs._repeats import distinct_rows
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs.kernel_approximation import ExpChi2Sampler
-from histrs.svm._bundle_arguments import BundleArguments
-from histrs.svm._bundle_solver import Solution, Targets, solve, solved, solved_in_unit
+from histrs._weights import (
+    best_class,
+    check_labels,
+    classes_of,
+    positive_weights,
+    refuse_zeros,
+    weights_of_classes,
+)
+from histrs.svm._bundle_solver import Solution, Targets, solved, solved_in_unit
+from histrs.svm._composition import quantizer_of
 from histrs.svm._distributed import DaskRows
 from histrs.svm._docs import MACHINES
-from histrs.svm._feature_rows import scores_of
 from histrs.svm._held_out import folds, given_folds
 from histrs.svm._path import held_out_path
-from histrs.svm._pegasos import pegasos
-from histrs.svm._rows import Rows
+from histrs.svm._rows import Rows, RowsWithIntercept, rows_of, scores_of
 
 # Its square, times sums over the rows, is far from the end of double precision; itself it is a
 # number of single precision.
@@ -58,7 +69,7 @@ def _has_probabilities(model: Any) -> bool:
 
 
 @documented(MACHINES)
-class BundleSVC(ClassifierMixin, BundleArguments):
+class BundleSVC(ClassifierMixin, BaseEstimator):
     r"""Linear classifier in the space of a feature map, with the map's own inner product.
 
     A map gives features :math:`\Phi(x)`, often sparse, that are compared by
@@ -87,30 +98,22 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         `ColumnTransformer`, are used as that of the whole. It is cloned and fitted
         to the rows; to keep one that is fitted, wrap it in `sklearn.frozen.FrozenEstimator`. None
         takes the rows as they are.
-    alpha : float, default=1e-4
+    alpha : float or array-like of shape (n_alphas,), default=1e-4
         The strength :math:`\lambda` of the regulariser. `LinearSVC` calls
-        :math:`C = 1 / (\lambda n)`.
-    alphas : array-like of shape (n_alphas,) or None, default=None
-        Strengths of which the one with the best accuracy on rows held out is taken, instead of
-        `alpha`; of several as good the largest. They are solved from the largest to the smallest,
+        :math:`C = 1 / (\lambda n)`. Of several the one with the best accuracy on rows held out is
+        taken; of several as good the largest. They are solved from the largest to the smallest,
         each from what is known of the one before it, which saves about a third of the passes. The
-        feature map is that of all rows. For `solver="bundle"`.
+        feature map is that of all rows.
     cv : int, cross-validation generator or iterable, default=5
-        With `alphas`: the number of parts of the rows of which each is held out once, or what says
-        which rows are learned from and which held out. A row that equals one held out is held out.
+        With several `alpha`: the number of parts of the rows of which each is held out once, or
+        what says which rows are learned from and which held out. A row that equals one held out is
+        held out.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss :math:`l(z)` of a margin: :math:`\max(0, 1 - z)`, its square, or
         :math:`\log(1 + e^{-z})`, with which there is `predict_proba`.
     input : {"rows", "features"}, default="rows"
         What `X` is: rows for `feature_map`, or what its `transform` has returned (codes of a
         `ProductQuantizer`, say). With "features" the map must be fitted, and is used as it is.
-    solver : {"bundle", "pegasos"}, default="bundle"
-        "pegasos" makes stochastic subgradient steps on the same objective, in the metric of the
-        kernel, for comparison; not for the squared hinge loss, whose slope has no bound.
-    expansion : {"delayed", "immediate"}, default="delayed"
-        "immediate" expands the codes of a `ProductQuantizer` to codewords whenever they are read,
-        for comparison: same models, more time. Only for quantizers of one level; other maps have
-        nothing to expand, and the intersection metric no finite expansion.
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised, as in `LinearSVC`.
     intercept_scaling : float, default=1.0
@@ -120,14 +123,12 @@ class BundleSVC(ClassifierMixin, BundleArguments):
     tol : float, default=1e-3
         Largest gap between objective and its lower bound, as a part of the objective.
     max_iter : int, default=1000
-        Most cutting planes of a class, or epochs of "pegasos".
-    batch_size : int, default=256
-        Rows of a step of "pegasos".
+        Most cutting planes of a class.
     warm_start : bool, default=False
         Whether `fit` keeps the feature map of the fit before it and starts from its models: on
-        rows like those before, or for another `alpha`. For `solver="bundle"`.
+        rows like those before, or for another `alpha`.
     random_state : int, RandomState instance or None, default=None
-        Draws the batches of "pegasos", and the parts that are held out.
+        Draws the parts that are held out.
     {n_jobs}
     verbose : int, default=0
         1 shows the gap after every pass, with tqdm where it is installed.
@@ -141,11 +142,11 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         The intercepts; 0 without.
     {classes_}
     alpha_ : float
-        The strength of the regulariser: `alpha`, or the one that was chosen.
+        The strength of the regulariser: of several, the one that was chosen.
     alphas_ : ndarray of shape (n_alphas,)
-        With `alphas`, these from the largest to the smallest.
+        Of several `alpha`, these from the largest to the smallest.
     cv_scores_ : ndarray of shape (n_alphas, cv)
-        With `alphas`, the accuracies on the rows held out.
+        Of several `alpha`, the accuracies on the rows held out.
     feature_map_ : transformer or None
         The fitted map.
     objective_ : ndarray of shape (1,) or (n_classes,)
@@ -195,46 +196,38 @@ class BundleSVC(ClassifierMixin, BundleArguments):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "feature_map": [HasMethods(["fit", "transform"]), None],
-        "alpha": [Interval(Real, 0, None, closed="neither")],
-        "alphas": ["array-like", None],
+        "alpha": [Interval(Real, 0, None, closed="neither"), "array-like"],
         "cv": ["cv_object"],
         "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
         "input": [StrOptions({"rows", "features"})],
-        "solver": [StrOptions({"bundle", "pegasos"})],
-        "expansion": [StrOptions({"delayed", "immediate"})],
         "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, _LARGEST_SCALING, closed="right")],
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "batch_size": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
     }
 
-    coef_: NDArray[np.float64]
-    intercept_: NDArray[np.float64]
+    coef_: Array
+    intercept_: Array
     classes_: NDArray[Any]
 
     def __init__(
         self,
         feature_map: Any = None,
         *,
-        alpha: float = 1e-4,
-        alphas: ArrayLike | None = None,
+        alpha: float | ArrayLike = 1e-4,
         cv: Any = 5,
         loss: Literal["hinge", "squared_hinge", "logistic"] = "hinge",
         input: Literal["rows", "features"] = "rows",
-        solver: Literal["bundle", "pegasos"] = "bundle",
-        expansion: Literal["delayed", "immediate"] = "delayed",
         fit_intercept: bool = True,
         intercept_scaling: float = 1.0,
         class_weight: Mapping[Any, float] | Literal["balanced"] | None = None,
         tol: float = 1e-3,
         max_iter: int = 1000,
-        batch_size: int = 256,
         warm_start: bool = False,
         random_state: int | np.random.RandomState | None = None,
         n_jobs: int | None = None,
@@ -242,18 +235,14 @@ class BundleSVC(ClassifierMixin, BundleArguments):
     ) -> None:
         self.feature_map = feature_map
         self.alpha = alpha
-        self.alphas = alphas
         self.cv = cv
         self.loss = loss
         self.input = input
-        self.solver = solver
-        self.expansion = expansion
         self.fit_intercept = fit_intercept
         self.intercept_scaling = intercept_scaling
         self.class_weight = class_weight
         self.tol = tol
         self.max_iter = max_iter
-        self.batch_size = batch_size
         self.warm_start = warm_start
         self.random_state = random_state
         self.n_jobs = n_jobs
@@ -289,15 +278,22 @@ class BundleSVC(ClassifierMixin, BundleArguments):
                 X.features(self) if isinstance(X, DaskRows) else self._rows(self._features(X))
             )
             targets = self._targets(y, weight)
-            if not targets.weights.any():
-                raise ValueError(NOTHING_WEIGHS)
+            refuse_zeros(targets.weights, "class_weight")
             start = self._start(rows) if goes_on else None
-            self.alpha_ = float(self.alpha)
             for name in ("alphas_", "cv_scores_", "_warm"):
                 self.__dict__.pop(name, None)
-            if self.alphas is not None:
+            if np.ndim(self.alpha) > 0:
                 start = self._choose_alpha(rows, y, weight, given)
-            solution = self._solve(rows, targets, self.alpha_, start)
+            else:
+                self.alpha_ = float(np.asarray(self.alpha))
+            tol = float(self.tol)
+            each = np.full(len(targets.positive), tol)
+            with SolverProgress(type(self).__name__, each, self.verbose) as progress:
+                solution = solved_in_unit(
+                    *(rows, targets, self.alpha_, tol, self.max_iter),
+                    start=start,
+                    progress=progress,
+                )
             self.coef_ = rows.coef(solution.models)
             self.intercept_ = (
                 solution.models[:, -1].copy() if self.fit_intercept else np.zeros(len(self.coef_))
@@ -367,17 +363,112 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         P /= P.sum(axis=1, keepdims=True)
         return np.asarray(P, dtype=scores.dtype)
 
+    def _check_training(
+        self, X: Any, y: Any, sample_weight: Any
+    ) -> tuple[Any, NDArray[Any], Array, tuple[NDArray[Any], NDArray[np.intp]]]:
+        """Return distinct rows, their labels and weights, and labels and places of those given."""
+        given, distributed = X, is_dask(X)
+        if distributed:
+            self._check_supported_of_dask()
+            X, y, sample_weight = stand_in_to_fit(X), in_memory(y), in_memory(sample_weight)
+        if self._takes_codes():
+            X, y = validate_data(self, X, y, dtype=None)
+        else:
+            X, y = validate_fit(self, X, y)
+        if not distributed:
+            X = self._check_entries(X, self.feature_map)
+        check_labels(y)
+        labels = y
+        weight = positive_weights(sample_weight, len(y))
+        used = weight > 0.0
+        if distributed:
+            X, y, weight = DaskRows(given, np.flatnonzero(used)), y[used], weight[used]
+        elif not used.all():
+            X, y, weight = X[used], y[used], weight[used]
+        self.classes_ = classes_of(y)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"y holds one class, {self.classes_.tolist()[0]!r}: the number of classes has to "
+                "be greater than one."
+            )
+        # Which of the rows that are kept each of the given ones is.
+        place = np.full(len(used), -1, dtype=np.intp)
+        place[used] = np.arange(len(y))
+        if not distributed:
+            alike = np.ptp(weight) == 0.0
+            codes = np.searchsorted(self.classes_, y)
+            distinct = distinct_rows(X, codes, None if alike else weight)
+            X, y = distinct.rows(X, y)
+            place[used] = distinct.groups
+            weight = np.ones(len(y)) if distinct.weights is None else distinct.weights
+        # Only their proportions count: in units of the largest no sum overflows.
+        weight = np.ldexp(weight, -exponent_of(weight))
+        return X, y, weight, (labels, place)
+
+    def _takes_codes(self) -> bool:
+        return self.input == "features" and quantizer_of(self.feature_map) is not None
+
+    def _check_supported_of_dask(self) -> None:
+        fitted = isinstance(self.feature_map, FrozenEstimator) or self.input == "features"
+        goes_on = self.warm_start and hasattr(self, "_warm")
+        if self.feature_map is not None and not (fitted or goes_on):
+            raise ValueError(
+                "A feature map is not fitted to a dask array: fit it to some of the rows, and give "
+                "sklearn.frozen.FrozenEstimator(feature_map)."
+            )
+
+    def _check_rows(self, X: Any) -> Any:
+        checks = {"dtype": None} if self._takes_codes() else HISTOGRAM_CHECKS
+        X = validate_data(self, X, reset=False, **checks)
+        return self._check_entries(X, self.feature_map_)
+
+    def _check_entries(self, X: Any, feature_map: Any) -> Any:
+        """Return rows as the map takes them, once every entry has been looked at."""
+        quantizer = quantizer_of(feature_map)
+        if quantizer is not None and self.input == "features":
+            return quantizer.check_codes(X)
+        X = canonical(X)
+        _histrs.check_finite(to_core(X), count_threads(self.n_jobs))
+        return X
+
+    def _fit_map(self, X: Any) -> None:
+        frozen = isinstance(self.feature_map, FrozenEstimator)
+        given = self.feature_map.estimator if frozen else self.feature_map
+        if given is None:
+            self.feature_map_ = None
+        elif self.input == "features" or frozen:
+            check_is_fitted(given)
+            self.feature_map_ = given
+        else:
+            self.feature_map_ = clone(given).fit(X)
+
+    def _features(self, X: Any) -> Any:
+        if self.feature_map_ is None or self.input == "features":
+            check_squares(X)
+            return X
+        return self.feature_map_.transform(X)
+
+    def _rows(self, features: Any) -> Rows:
+        rows = self._rows_without_intercept(features)
+        return (
+            RowsWithIntercept(rows, float(self.intercept_scaling)) if self.fit_intercept else rows
+        )
+
+    def _rows_without_intercept(self, features: Any) -> Rows:
+        return rows_of(self.feature_map_, features, count_threads(self.n_jobs))
+
     def _scores(self, X: Any) -> NDArray[Any]:
         """Return the scores of checked rows, of shape (n_samples, n_problems)."""
         n_threads = count_threads(self.n_jobs)
-        if isinstance(self.feature_map_, ExpChi2Sampler) and self.input == "rows":
-            return self.feature_map_._linear_scores(X, self.coef_, self.intercept_)
-        scores = scores_of(self.feature_map_, self._features(X), self.coef_, n_threads)
+        made: Any = self.feature_map_
+        if hasattr(made, "_linear_scores") and self.input == "rows":
+            return np.asarray(made._linear_scores(X, self.coef_, self.intercept_))
+        scores = scores_of(made, self._features(X), self.coef_, n_threads)
         scores = scores + self.intercept_[:, None]
         dtype = X.dtype if X.dtype == np.float32 else np.float64
         return np.ascontiguousarray(scores.T, dtype=dtype)
 
-    def _targets(self, y: NDArray[Any], weight: NDArray[np.float64]) -> Targets:
+    def _targets(self, y: NDArray[Any], weight: Array) -> Targets:
         labels = np.searchsorted(self.classes_, y).astype(np.int32)
         n_classes = len(self.classes_)
         positive = np.arange(1 if n_classes == 2 else 0, n_classes, dtype=np.int32)
@@ -387,44 +478,21 @@ class BundleSVC(ClassifierMixin, BundleArguments):
         n_threads = count_threads(self.n_jobs)
         return Targets(labels, weights, positive, self.loss, n_threads, unit)
 
-    def _solve(
-        self, rows: Rows, targets: Targets, alpha: float, start: Solution | None
-    ) -> Solution:
-        tol = float(self.tol)
-        each = np.full(len(targets.positive), tol)
-        with SolverProgress(type(self).__name__, each, self.verbose) as progress:
-            if self.solver == "bundle":
-                return solved_in_unit(
-                    partial(solve, start=start, progress=progress),
-                    *(rows, targets, alpha, tol, self.max_iter),
-                )
-            rng = check_random_state(self.random_state)
-            steps = partial(pegasos, batch_size=self.batch_size, rng=rng, progress=progress)
-            return solved_in_unit(steps, rows, targets, alpha, tol, self.max_iter)
-
     def _choose_alpha(
         self,
         rows: Rows,
         y: NDArray[Any],
-        weight: NDArray[np.float64],
+        weight: Array,
         given: tuple[NDArray[Any], NDArray[np.intp]],
     ) -> Solution | None:
         """Choose the strength by parts held out; return models of the first part to start from."""
-        assert self.alphas is not None
         if isinstance(self.cv, Integral):
             indices = np.searchsorted(self.classes_, y)
             parts = list(folds(indices, check_random_state(self.random_state), int(self.cv)))
         else:
             parts = list(given_folds(self.cv, *given))
         path = held_out_path(
-            rows,
-            y,
-            weight,
-            self.alphas,
-            parts,
-            self._targets,
-            self.classes_,
-            self.tol,
+            *(rows, y, weight, self.alpha, parts, self._targets, self.classes_, self.tol),
             self.max_iter,
         )
         self.alphas_, self.cv_scores_ = path.alphas, path.scores

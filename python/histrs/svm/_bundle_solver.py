@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,12 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._checks.scale import check_steps, overflow_says
 from histrs._progress import SolverProgress
-from histrs._scale import check_steps, overflow_says
+from histrs._typing import Array
 from histrs.svm._planes import Planes
 from histrs.svm._rows import Rows
-
-Array = NDArray[np.float64]
 
 # How far behind the best point, towards the minimiser of the planes, the next plane is taken.
 _BEYOND = 0.1
@@ -236,12 +234,7 @@ def solve(
 
 
 def solved_in_unit(
-    method: Callable[..., Solution],
-    rows: Rows,
-    targets: Targets,
-    alpha: float,
-    tol: float,
-    max_iter: int,
+    rows: Rows, targets: Targets, alpha: float, tol: float, max_iter: int, **options: Any
 ) -> Solution:
     """Solve problems whose weights are in a unit, and return objectives in units of the user."""
     with overflow_says(
@@ -250,7 +243,8 @@ def solved_in_unit(
     ):
         # A regulariser beyond all losses is one however large.
         scaled = min(alpha, float(np.ldexp(_LARGEST, min(targets.unit, 0))))
-        found = method(rows, targets, float(np.ldexp(scaled, -targets.unit)), tol, max_iter)
+        scaled = float(np.ldexp(scaled, -targets.unit))
+        found = solve(rows, targets, scaled, tol, max_iter, **options)
         objective, gap = (
             np.ldexp(values, targets.unit) for values in (found.objective, found.dual_gap)
         )

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import FeatureUnion, Pipeline
 
+from histrs._typing import Array
 from histrs.kernel_approximation import InnerProduct
 from histrs.kernel_approximation._inner_product import IdentityInnerProduct
 from histrs.quantization import ProductQuantizer
-
-Array = NDArray[np.float64]
 
 
 class BlockDiagonalProduct(InnerProduct):
@@ -59,6 +57,12 @@ def last_map(transformer: Any) -> Any:
         steps = [step for _, step in transformer.steps if not _is_nothing(step)]
         return last_map(steps[-1]) if steps else None
     return transformer
+
+
+def quantizer_of(transformer: Any) -> ProductQuantizer | None:
+    """Return the quantizer whose codes a transformer returns; None where these are no codes."""
+    last = last_map(transformer)
+    return last if isinstance(last, ProductQuantizer) else None
 
 
 def inner_product_of(transformer: Any, n_features: int) -> InnerProduct | None:
@@ -117,7 +121,7 @@ def _side_by_side(union: FeatureUnion | ColumnTransformer, n_features: int) -> I
         if _is_nothing(part) or width == 0:
             parts.append((width or 0, None))
             continue
-        if isinstance(last_map(part), ProductQuantizer):
+        if quantizer_of(part) is not None:
             raise ValueError(
                 f"feature_map: {name!r} returns codes, which are numbers of codewords and not "
                 "features that can stand beside others; make one ProductQuantizer of all columns "

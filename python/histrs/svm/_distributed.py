@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.sparse import is_sparse
 from histrs._distributed.answers import in_task
 from histrs._distributed.cluster import (
     computed,
@@ -19,10 +20,9 @@ from histrs._distributed.cluster import (
     total,
 )
 from histrs._distributed.rows import Part, as_rows, partitions, rows_of_blocks
-from histrs._sparse import is_sparse
+from histrs._typing import Array
 from histrs.svm._rows import Rows
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 

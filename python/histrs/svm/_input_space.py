@@ -1,186 +1,130 @@
-"""Stochastic steps on weights in input space: the units of columns, and passes over the rows."""
+"""Stochastic steps on weights in input space, and their schedule."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
-from histrs._estimator import BaseEstimator
+from histrs._checks.validation import to_core
 from histrs._progress import TrainingProgress
-from histrs._scale import may_overflow
-from histrs._sparse import is_sparse
-from histrs._validation import (
-    Matrix,
-    canonical,
-    check_random_state,
-    count_threads,
-    to_core,
-)
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs.svm._columns import Columns, without_spare_room
-from histrs.svm._objective import Lengths, objective
 
 # `early_stopping` asks for this relative decrease of the objective, once in so many passes.
 _DECREASE = 1e-3
 _PATIENCE = 5
-# The constant of the intercept, in mean sums of a row: scores are within one.
-_CONSTANT_ROWS = 10.0
 
 
-class InputSpaceTraining(BaseEstimator):
-    """What learns weights in input space: rows in units of their columns, and passes over them."""
+@dataclass(frozen=True)
+class Steps:
+    """Weights after each pass so far, of shape (n_problems, n_columns)."""
 
-    classes_: NDArray[Any]
-    coef_: Any
-    intercept_: NDArray[np.float64]
-    n_iter_: int
-    _last: NDArray[np.float64]
-    _lengths: Lengths
+    last: Array
+    total: Array
+    """The sum of those that are averaged."""
+    n_averaged: int = 0
+    n_iter: int = 0
 
-    def _n_problems(self) -> int:
-        return 1 if len(self.classes_) == 2 else len(self.classes_)
+    def then(self, last: Array, *, averaged: bool) -> Self:
+        """Return these and the weights after one more pass."""
+        total = self.total + last if averaged else self.total
+        return type(self)(last, total, self.n_averaged + averaged, self.n_iter + 1)
 
-    def _start(self, X: Any) -> Any:
-        """Set the units, and return the rows in them."""
-        n_threads = count_threads(self.n_jobs)
-        self._spread = self.scale == "spread"
-        columns, self._pending = Columns.of(X, spread=self._spread, n_threads=n_threads)
-        if self.scale == "auto" and columns.differ(X):
-            self._spread = True
-            columns, self._pending = Columns.of(X, spread=True, n_threads=n_threads)
-        self.offset_, self.scale_ = columns.offset, columns.unit
-        X = columns.change(X)
-        self._set_lengths(Lengths.of(X))
-        X = self._with_constant(X)
-        self._last = np.zeros((self._n_problems(), X.shape[1]))
-        self._sum = np.zeros_like(self._last)
-        self.n_iter_ = self._n_averaged = 0
-        return X
+    def without(self, columns: NDArray[np.bool_]) -> Self:
+        """Return weights of 0 in some columns: what rounding has made of constants."""
+        last, total = self.last.copy(), self.total.copy()
+        last[:, : len(columns)][:, columns] = total[:, : len(columns)][:, columns] = 0.0
+        return replace(self, last=last, total=total)
 
-    def _continue(self, X: Any) -> Any:
-        """Return the rows of a further batch, which gives units to columns constant until then."""
-        n_columns = self._last.shape[1]
-        if n_columns != len(self.scale_) + self.fit_intercept:
-            raise ValueError(
-                f"fit_intercept = {self.fit_intercept}, but the model was begun with "
-                f"{not self.fit_intercept}: set it back, or call fit to begin again."
-            )
-        is_open = bool(self._pending.any()) or not self._lengths.n_positive
-        joined = self._pending
-        if joined.any():
-            columns, constant = Columns.of(
-                X,
-                spread=self._spread,
-                n_threads=count_threads(self.n_jobs),
-                before=(self._lengths.n_rows, self.offset_),
-            )
-            joined = self._pending & ~constant
-            self.offset_ = np.where(joined, columns.offset, self.offset_)
-            self.scale_ = np.where(joined, columns.unit, self.scale_)
-            self._pending = self._pending & constant
-            self._last, self._sum = self._last.copy(), self._sum.copy()
-            # What rounding has made of constants.
-            self._last[:, : len(joined)][:, joined] = self._sum[:, : len(joined)][:, joined] = 0.0
-        X = Columns(self.offset_, self.scale_).change(X)
-        if is_open:
-            lengths = self._lengths.with_rows(X)
-            if joined.any() or not self._lengths.n_positive:
-                self._set_lengths(lengths)
-            self._lengths = lengths
-        return self._with_constant(X)
+    def learned(self, average: bool) -> Array:
+        """Return the last weights, or the mean of those that are averaged."""
+        return self.total / self.n_averaged if average and self.n_averaged else self.last
 
-    def _set_lengths(self, lengths: Lengths) -> None:
-        """Set what is relative to the rows."""
-        self._lengths, self._largest = lengths, lengths.largest
-        self.margin_, self.eta_ = self.margin * lengths.row, self.eta0 * lengths.entry
-        self._constant = _CONSTANT_ROWS * lengths.row + lengths.largest
 
-    def _with_constant(self, X: Any) -> Any:
-        """Return rows with a last column whose weight is the intercept: no weight reaches it."""
-        if not self.fit_intercept:
-            return X
-        last = np.full((X.shape[0], 1), self._constant, dtype=X.dtype)
-        if is_sparse(X):
-            return canonical(
-                sparse.hstack([without_spare_room(X), sparse.csr_array(last)], format="csr")
-            )
-        return np.hstack([X, last])
+@dataclass(frozen=True)
+class Problem:
+    """Rows in units, their signs and weights, of shape (n_problems, n_samples), and a penalty."""
 
-    def _train(self, X: Matrix, signs: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
-        # The same objective, divided by the mean weight: steps have the length that eta0 asks for.
-        # The largest weight comes first, since the mean may be below the least number.
-        largest = float(weights.max())
-        weights = weights / largest
+    X: Matrix
+    signs: Array
+    weights: Array
+    margin: float
+    alpha: float
+    n_threads: int
+
+    def begin(self) -> Steps:
+        """Return what there is before the first pass."""
+        nothing = np.zeros((len(self.signs), self.X.shape[1]))
+        return Steps(nothing, nothing)
+
+    def in_mean_weights(self) -> tuple[Self, float]:
+        """Return the problem divided by its mean weight, so that steps have the length asked for.
+
+        The largest weight comes first, since the mean may be below the least number.
+        """
+        largest = float(self.weights.max())
+        weights = self.weights / largest
         part = float(np.mean(weights))
-        weights, alpha = weights / part, min(self.alpha / largest / part, np.finfo(np.float64).max)
-        mean = largest * part
-        rng = check_random_state(self.random_state)
-        self._order_seed = int(rng.randint(np.iinfo(np.int32).max))
-        half = self.max_iter // 2
-        eta, dropped, best, stale, stopped = self.eta_, False, np.inf, 0, False
-        with TrainingProgress(type(self).__name__, self.verbose) as progress:
-            for iteration in range(self.max_iter):
-                if iteration == half and not dropped:
-                    eta, dropped = eta / 10, True
-                t = self._largest * max(0.0, 1 - iteration / half) if self._smooths(half) else 0.0
-                self._last = self._pass(X, signs, weights, rng, self._last, eta, t, alpha)
-                self._record(averaged=dropped)
-                stops = self.early_stopping and t == 0.0
-                if not (stops or self.verbose):
-                    continue
-                n_threads = count_threads(self.n_jobs)
-                value = objective(X, signs, weights, self._last, self.margin_, alpha, n_threads)
-                progress(value * mean)
-                if not stops:
-                    continue
-                stale = 0 if value < best * (1 - _DECREASE) else stale + 1
-                best = min(best, value)
-                if stale >= _PATIENCE and dropped:
-                    stopped = True
-                    break
-                if stale >= _PATIENCE:
-                    eta, dropped, stale = eta / 10, True, 0
-        if self.early_stopping and not stopped:
-            warn(
-                f"The objective, {best * mean:.3g}, was still falling after "
-                f"max_iter = {self.max_iter} passes; raise max_iter or eta0.",
-                ConvergenceWarning,
-            )
+        alpha = min(self.alpha / largest / part, float(np.finfo(np.float64).max))
+        return replace(self, weights=weights / part, alpha=alpha), largest * part
 
-    def _smooths(self, half: int) -> bool:
-        return self.smoothing == "continuation" and half > 0
+    def after_pass(self, w: Array, eta: float, t: float, rng: np.random.RandomState) -> Array:
+        """Return weights after a step of length `eta` for every row, smoothed by `t`."""
+        order = rng.permutation(self.X.shape[0]).astype(np.int64)
+        steps = self.margin, eta, float(self.alpha), t
+        return _histrs.svm_epoch(
+            to_core(self.X), self.signs, self.weights, order, w, steps, self.n_threads
+        )
 
-    def _pass(
-        self,
-        X: Matrix,
-        signs: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        rng: np.random.RandomState,
-        coef: NDArray[np.float64],
-        eta: float,
-        t: float,
-        alpha: float,
-    ) -> NDArray[np.float64]:
-        order = rng.permutation(X.shape[0]).astype(np.int64)
-        steps = (self.margin_, eta, float(alpha), t)
-        n_threads = count_threads(self.n_jobs)
-        return _histrs.svm_epoch(to_core(X), signs, weights, order, coef, steps, n_threads)
+    def objective(self, w: Array) -> float:
+        """Return the sum over the problems of equation 7a, with weighted losses."""
+        scores = _histrs.svm_scores(to_core(self.X), w, None, self.n_threads).T
+        losses = self.weights * np.maximum(0.0, self.margin - self.signs * scores)
+        return float(self.alpha * np.abs(w).sum() + losses.mean(axis=1).sum())
 
-    def _record(self, averaged: bool = True) -> None:
-        self.n_iter_ += 1
-        learned = self._last
-        if self.average and averaged:
-            self._sum = self._sum + self._last
-            self._n_averaged += 1
-            learned = self._sum / self._n_averaged
-        n = len(self.scale_)
-        with may_overflow():
-            self.coef_ = learned[:, :n] * self.scale_
-        if not np.isfinite(self.coef_).all():
-            raise ValueError("The weights overflow in units of X: scale X down, or lower eta0.")
-        self.intercept_ = learned[:, n].copy() if self.fit_intercept else np.zeros(len(learned))
+
+def signs_of(y: NDArray[Any], classes: NDArray[Any]) -> Array:
+    """Return 1 and -1 of shape (n_problems, n_samples); two classes are one problem."""
+    positive = classes[1:] if len(classes) == 2 else classes
+    return np.where(y[None] == positive[:, None], 1.0, -1.0)
+
+
+def train(
+    problem: Problem, model: Any, eta: float, largest: float, rng: np.random.RandomState
+) -> Steps:
+    """Make the passes of a fit: of a model's parameters, from steps of length `eta`."""
+    problem, mean = problem.in_mean_weights()
+    steps, half = problem.begin(), model.max_iter // 2
+    smooths = model.smoothing == "continuation" and half > 0
+    dropped, stopped, best, stale = False, False, np.inf, 0
+    with TrainingProgress(type(model).__name__, model.verbose) as progress:
+        while steps.n_iter < model.max_iter and not stopped:
+            if steps.n_iter == half and not dropped:
+                eta, dropped = eta / 10, True
+            t = largest * max(0.0, 1 - steps.n_iter / half) if smooths else 0.0
+            last = problem.after_pass(steps.last, eta, t, rng)
+            steps = steps.then(last, averaged=model.average and dropped)
+            stops = model.early_stopping and t == 0.0
+            if not (stops or model.verbose):
+                continue
+            value = problem.objective(last)
+            progress(value * mean)
+            if not stops:
+                continue
+            stale = 0 if value < best * (1 - _DECREASE) else stale + 1
+            best = min(best, value)
+            stopped = stale >= _PATIENCE and dropped
+            if stale >= _PATIENCE and not dropped:
+                eta, dropped, stale = eta / 10, True, 0
+    if model.early_stopping and not stopped:
+        warn(
+            f"The objective, {best * mean:.3g}, was still falling after "
+            f"max_iter = {model.max_iter} passes; raise max_iter or eta0.",
+            ConvergenceWarning,
+        )
+    return steps

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from histrs._threads import blas_threads_at_most
-
-Array = NDArray[np.float64]
+from histrs._typing import Array
 
 _MAX_ITER = 60
 # How near to the boundary a step may come.

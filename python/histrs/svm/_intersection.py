@@ -14,28 +14,13 @@ from sklearn.base import ClassifierMixin, _fit_context, clone
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
 from histrs import _histrs
-from histrs._calibration import logits_of_classes
-from histrs._dask import is_dask
-from histrs._distributed.answers import answers
-from histrs._docs import documented
-from histrs._inverse_temperature import likely_inverse_temperature
-from histrs._labels import (
-    NOTHING_WEIGHS,
-    best_class,
-    check_labels,
-    classes_of,
-    times_class_weights,
-    weights_of_classes,
-)
-from histrs._repeats import distinct_rows
-from histrs._row_weights import weighs_nothing
-from histrs._scale import may_overflow
-from histrs._validation import (
+from histrs._calibration import likely_inverse_temperature, logits_of_classes
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
-    Matrix,
     canonical,
     check_random_state,
     count_threads,
@@ -44,10 +29,26 @@ from histrs._validation import (
     validate_data,
     validate_fit,
 )
+from histrs._distributed.answers import answers
+from histrs._distributed.rows import is_dask
+from histrs._estimator import BaseEstimator, documented
+from histrs._repeats import distinct_rows
+from histrs._typing import Array, Matrix
+from histrs._weights import (
+    best_class,
+    check_labels,
+    classes_of,
+    positive_weights,
+    product_of_weights,
+    refuse_balanced,
+    refuse_zeros,
+    weighs_nothing,
+    weights_of_classes,
+)
 from histrs.svm._docs import MACHINES
 from histrs.svm._held_out import folds
-from histrs.svm._input_space import InputSpaceTraining
-from histrs.svm._objective import signs_of
+from histrs.svm._input_space import Problem, Steps, signs_of, train
+from histrs.svm._units import Units
 
 
 def _has_probabilities(model: Any) -> bool:
@@ -62,7 +63,7 @@ def _has_probabilities(model: Any) -> bool:
 
 
 @documented(MACHINES)
-class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
+class IntersectionSVC(ClassifierMixin, BaseEstimator):
     r"""Support vector classifier with the intersection kernel, learned in input space.
 
     A class is scored by
@@ -177,8 +178,12 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         "verbose": ["verbose"],
     }
 
-    coef_: NDArray[np.float64] | sparse.csr_matrix
+    coef_: Array | sparse.csr_matrix
     classes_: NDArray[Any]
+    intercept_: Array
+    n_iter_: int
+    _units: Units
+    _steps: Steps
     _order_seed: int
 
     def __init__(
@@ -243,10 +248,10 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
                     f"y holds one class, {self.classes_.tolist()[0]!r}: the number of classes has "
                     "to be greater than one."
                 )
-            weights = self._weights(weight, y)
-            if not weights.any():
-                raise ValueError(NOTHING_WEIGHS)
-            self._train(self._start(X), signs_of(y, self.classes_), weights)
+            problem = self._problem(self._begin(X), y, weight)
+            refuse_zeros(problem.weights, "class_weight")
+            rng = self._order(self.random_state)
+            self._take(train(problem, self, self.eta_, self._units.lengths.largest, rng))
             self.__dict__.pop("inverse_temperature_", None)
             if self.probability:
                 self.inverse_temperature_ = self._likely_inverse_temperature(X, y, weight)
@@ -284,23 +289,17 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         if weighs_nothing(sample_weight, X):
             return self
         with unchanged_on_error(self):
-            if self.class_weight == "balanced":
-                raise ValueError(
-                    'class_weight = "balanced" needs all data: give partial_fit a dict of weights.'
-                )
+            refuse_balanced(self.class_weight)
             first = not hasattr(self, "coef_")
             X, y, weight = self._check_training(X, y, sample_weight, reset=first)
             self._check_classes(y, classes, first)
             # Those learned before are of other models.
             self.__dict__.pop("inverse_temperature_", None)
-            X = self._start(X) if first else self._continue(X)
-            signs, weights = signs_of(y, self.classes_), self._weights(weight, y)
-            order = check_random_state(self.random_state if first else self._order_seed)
-            self._order_seed = int(order.randint(np.iinfo(np.int32).max))
-            self._last = self._pass(
-                X, signs, weights, order, self._last, self.eta_, 0.0, self.alpha
-            )
-            self._record()
+            problem = self._problem(self._begin(X) if first else self._join(X), y, weight)
+            steps = problem.begin() if first else self._steps
+            rng = self._order(self.random_state if first else self._order_seed)
+            last = problem.after_pass(steps.last, self.eta_, 0.0, rng)
+            self._take(steps.then(last, averaged=self.average))
         return self
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -361,16 +360,14 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         P : ndarray of shape (n_samples, n_classes)
             Probabilities, in the order of `classes_`.
         """
-        scores = self.decision_function(X).reshape(-1, self._n_problems())
+        scores = self.decision_function(X).reshape(-1, len(self.intercept_))
         logits = logits_of_classes(scores)
         # Far below the largest, minus infinity is as good as a number.
         with may_overflow():
             logits = self.inverse_temperature_ * (logits - logits.max(axis=1, keepdims=True))
         return np.asarray(softmax(logits, axis=1))
 
-    def _likely_inverse_temperature(
-        self, X: Any, y: NDArray[Any], weight: NDArray[np.float64]
-    ) -> float:
+    def _likely_inverse_temperature(self, X: Any, y: NDArray[Any], weight: Array) -> float:
         """Return the factor of scores at which the labels of rows held out are most likely."""
         random = check_random_state(self.random_state)
         indices = np.searchsorted(self.classes_, y)
@@ -384,7 +381,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             learned, others = np.flatnonzero(~is_held), np.flatnonzero(is_held)
             model.fit(X[learned], y[learned], sample_weight=weight[learned])
             found = model.decision_function(X[others]).astype(np.float64)
-            scores.append(logits_of_classes(found.reshape(-1, self._n_problems())))
+            scores.append(logits_of_classes(found.reshape(-1, len(self.intercept_))))
             held_out.append(others)
         if not scores:
             raise ValueError(
@@ -392,7 +389,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
             )
         logits, rows = np.concatenate(scores), np.concatenate(held_out)
         of_classes = weights_of_classes(self.class_weight, y, weight)
-        total = times_class_weights(weight, of_classes)
+        total = product_of_weights(weight, of_classes)
         distances = logits.max(axis=1, keepdims=True) - logits
         return likely_inverse_temperature(distances, indices[rows], total[rows], weight[rows])
 
@@ -423,7 +420,7 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
 
     def _check_training(
         self, X: Any, y: Any, sample_weight: Any, *, reset: bool
-    ) -> tuple[Matrix, NDArray[Any], NDArray[np.float64]]:
+    ) -> tuple[Matrix, NDArray[Any], Array]:
         if is_dask(X):
             raise TypeError(
                 "X is a dask array, and steps go from row to row in one process: give partition "
@@ -434,10 +431,8 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
         check_labels(y)
         X = canonical(X)
         _histrs.check_histograms(to_core(X), count_threads(self.n_jobs))
-        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weight = positive_weights(sample_weight, len(y))
         used = weight > 0.0
-        if not used.any():
-            raise ValueError("sample_weight is zero everywhere: give some row a positive weight.")
         return (X, y, weight) if used.all() else (X[used], y[used], weight[used])
 
     def _check_classes(self, y: NDArray[Any], classes: Any, first: bool) -> None:
@@ -449,16 +444,63 @@ class IntersectionSVC(ClassifierMixin, InputSpaceTraining):
                 raise ValueError("classes: the number of classes has to be greater than one.")
         elif classes is not None and not np.array_equal(self.classes_, classes_of(classes)):
             raise ValueError(f"classes = {classes!r} differ from those before, {self.classes_!r}.")
+        if not first and self._steps.last.shape[1] != len(self.scale_) + self.fit_intercept:
+            raise ValueError(
+                f"fit_intercept = {self.fit_intercept}, but the model was begun with "
+                f"{not self.fit_intercept}: set it back, or call fit to begin again."
+            )
         unknown = np.setdiff1d(y, self.classes_)
         if len(unknown):
             raise ValueError(
                 f"y holds {unknown.tolist()[0]!r}, which is not in classes; list it there."
             )
 
-    def _weights(self, weight: NDArray[np.float64], y: NDArray[Any]) -> NDArray[np.float64]:
-        of_classes = weights_of_classes(self.class_weight, y, weight)
-        weight = times_class_weights(weight, of_classes)
-        return np.tile(weight, (self._n_problems(), 1))
+    def _begin(self, X: Any) -> Any:
+        """Set the units, and return the rows in them."""
+        self._units, X = Units.of(X, self.scale, count_threads(self.n_jobs))
+        self._take_units()
+        return X
+
+    def _join(self, X: Any) -> Any:
+        """Give units to columns that have been constant, and return the rows in them."""
+        before = self._units
+        self._units, new, X = before.joined(X, count_threads(self.n_jobs))
+        if new.any():
+            self._steps = self._steps.without(new)
+        if self._units.lengths is not before.lengths:
+            self._take_units()
+        return X
+
+    def _take_units(self) -> None:
+        columns, lengths = self._units.columns, self._units.lengths
+        self.offset_, self.scale_ = columns.offset, columns.unit
+        self.margin_, self.eta_ = self.margin * lengths.row, self.eta0 * lengths.entry
+
+    def _order(self, seed: Any) -> np.random.RandomState:
+        """Return what draws the order of rows, once the seed of the next batch is drawn."""
+        rng = check_random_state(seed)
+        self._order_seed = int(rng.randint(np.iinfo(np.int32).max))
+        return rng
+
+    def _problem(self, rows: Any, y: NDArray[Any], weight: Array) -> Problem:
+        rows = self._units.with_constant(rows) if self.fit_intercept else rows
+        signs, of_classes = (
+            signs_of(y, self.classes_),
+            weights_of_classes(self.class_weight, y, weight),
+        )
+        weights = np.tile(product_of_weights(weight, of_classes), (len(signs), 1))
+        n_threads = count_threads(self.n_jobs)
+        return Problem(rows, signs, weights, self.margin_, self.alpha, n_threads)
+
+    def _take(self, steps: Steps) -> None:
+        """Set the weights in units of `X`, and the intercepts."""
+        self._steps, self.n_iter_, n = steps, steps.n_iter, len(self.scale_)
+        learned = steps.learned(self.average)
+        with may_overflow():
+            self.coef_ = learned[:, :n] * self.scale_
+        if not np.isfinite(self.coef_).all():
+            raise ValueError("The weights overflow in units of X: scale X down, or lower eta0.")
+        self.intercept_ = learned[:, n].copy() if self.fit_intercept else np.zeros(len(learned))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

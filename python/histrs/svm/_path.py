@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._labels import best_class
-from histrs.svm._bundle_solver import Solution, Targets, solve, solved_in_unit
+from histrs._typing import Array
+from histrs._weights import best_class
+from histrs.svm._bundle_solver import Solution, Targets, solved_in_unit
 from histrs.svm._held_out import Indices
 from histrs.svm._rows import Rows
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -44,10 +42,10 @@ def held_out_path(
     """Learn models of every strength from each part, those of the next from those before."""
     given = np.asarray(alphas, dtype=np.float64)
     if given.ndim != 1 or not given.size or not np.all((given > 0) & np.isfinite(given)):
-        raise ValueError(f"alphas = {alphas!r}: expected positive numbers.")
+        raise ValueError(f"alpha = {alphas!r}: expected positive numbers.")
     path = np.unique(given)[::-1]
     if not parts:
-        raise ValueError("alphas need two rows of a class or more, of which one is held out.")
+        raise ValueError("several alpha need two rows of a class, of which one is held out.")
     scores = np.empty((len(path), len(parts)))
     starts: list[Solution] = []
     for j, (learned, others) in enumerate(parts):
@@ -56,8 +54,7 @@ def held_out_path(
         solution: Solution | None = None
         for i, alpha in enumerate(path):
             solution = solved_in_unit(
-                partial(solve, start=solution),
-                *(part, targets, float(alpha), float(tol), max_iter),
+                part, targets, float(alpha), float(tol), max_iter, start=solution
             )
             found = best_class(held_out.scores(solution.models).T, classes)
             scores[i, j] = np.average(found == y[others], weights=weight[others])

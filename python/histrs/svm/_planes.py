@@ -5,13 +5,11 @@ from __future__ import annotations
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._scale import check_steps
+from histrs._checks.scale import check_steps
+from histrs._typing import Array
 from histrs.svm._interior_point import simplex_maximum
-
-Array = NDArray[np.float64]
 
 # A plane that has had no part in so many optima in a row is removed.
 _IDLE = 30

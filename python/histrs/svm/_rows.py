@@ -13,14 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._sparse import is_sparse
-from histrs._validation import Matrix
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array, Matrix
 from histrs.kernel_approximation import InnerProduct
 from histrs.quantization._inner_product import FactoredProduct
+from histrs.svm._composition import inner_product_of, quantizer_of
 
-Array = NDArray[np.float64]
-
-# Rows that are converted or expanded at a time.
+# Rows that are converted at a time.
 _CHUNK = 2048
 
 
@@ -170,69 +169,6 @@ class CodeRows:
         return tables.reshape(shape)
 
 
-class ExpandedRows:
-    """Codes of a product quantizer, expanded whenever they are read: immediate expansion.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n, n_blocks)
-        The codes.
-    product : FactoredProduct
-        The inner product of the codewords.
-    dtype : dtype
-        Of the expanded rows: the precision of the codewords.
-    n_threads : int
-        Threads.
-    """
-
-    def __init__(
-        self, codes: NDArray[Any], product: FactoredProduct, dtype: np.dtype[Any], n_threads: int
-    ) -> None:
-        self._arguments = product, dtype, n_threads
-        self._codes = codes
-        self._product, self._dtype, self._n_threads = self._arguments
-        self._codewords = product.factor.astype(dtype, copy=False)
-        n_blocks, n_codes, size = product.factor.shape
-        self._shape = n_blocks, n_codes
-        self._offsets = size * np.arange(n_blocks + 1, dtype=np.int64)
-        self.width = n_blocks * size
-
-    def __len__(self) -> int:
-        return len(self._codes)
-
-    def scores(self, V: Array, out: Array | None = None) -> Array:
-        out = np.empty((len(V), len(self))) if out is None else out
-        V = V.astype(self._dtype, copy=False)
-        for part, rows in self._expanded():
-            out[:, part] = V @ rows.T
-        return out
-
-    def gradients(self, G: Array) -> tuple[Array, Array]:
-        a = np.zeros((len(G), self.width))
-        for part, rows in self._expanded():
-            a += G[:, part].astype(self._dtype, copy=False) @ rows
-        return a, a
-
-    def coef(self, V: Array) -> Array:
-        n_blocks, n_codes = self._shape
-        tables = self._product.factor @ V.T.reshape(n_blocks, -1, len(V))
-        return np.ascontiguousarray(tables.reshape(n_blocks * n_codes, len(V)).T)
-
-    def part(self, rows: NDArray[np.intp]) -> ExpandedRows:
-        return ExpandedRows(self._codes[rows], *self._arguments)
-
-    def _expanded(self) -> Iterator[tuple[slice, NDArray[Any]]]:
-        for start in range(0, len(self), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            codes = self._codes[part]
-            yield (
-                part,
-                _histrs.quantization_decode(
-                    codes, self._codewords, self._offsets, self.width, self._n_threads
-                ),
-            )
-
-
 class RowsWithIntercept:
     """Rows with a further feature, constant, whose inner product is a scale squared.
 
@@ -267,3 +203,25 @@ class RowsWithIntercept:
 
     def part(self, rows: NDArray[np.intp]) -> RowsWithIntercept:
         return RowsWithIntercept(self._rows.part(rows), self._scale)
+
+
+def rows_of(feature_map: Any, features: Any, n_threads: int) -> Rows:
+    """Return the rows that features are, with the inner product of their map."""
+    product = inner_product_of(feature_map, features.shape[1])
+    quantizer = quantizer_of(feature_map)
+    if quantizer is None:
+        return FeatureRows(features.tocsr() if is_sparse(features) else features, product)
+    assert product is not None
+    codebooks = quantizer.codebooks_
+    return CodeRows(features, product, codebooks.shape[1], codebooks.dtype, n_threads)
+
+
+def scores_of(feature_map: Any, features: Any, coef: Array, n_threads: int) -> Array:
+    """Return the scores of features, of shape (n_problems, n_samples)."""
+    quantizer = quantizer_of(feature_map)
+    if quantizer is None:
+        return FeatureRows(features, None).scores(coef)
+    codebooks = quantizer.codebooks_
+    tables = coef.reshape(len(coef), *codebooks.shape[:2]).transpose(1, 2, 0)
+    tables = np.ascontiguousarray(tables, dtype=codebooks.dtype)
+    return _histrs.quantization_scores(features, tables, n_threads)

@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 
-from histrs._checked import Checked
+from histrs._checks.rows import Checked
+from histrs._checks.validation import HISTOGRAM_CHECKS, canonical, check_array, real_array
 from histrs._frames import in_order_of
-from histrs._validation import HISTOGRAM_CHECKS, Matrix, canonical, check_array, real_array
+from histrs._typing import Array, Matrix
 
 
 def check_pair(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None) -> tuple[Matrix, Matrix | None]:
@@ -34,7 +35,7 @@ def _check(X: ArrayLike | Matrix | Checked, name: str) -> Matrix:
     return canonical(check_array(X, input_name=name, **checks))
 
 
-def check_ground_distance(M: ArrayLike, n_rows: int, n_columns: int) -> NDArray[np.float64]:
+def check_ground_distance(M: ArrayLike, n_rows: int, n_columns: int) -> Array:
     """Return the ground distance in double precision; the core looks at its entries."""
     M = check_array(M, dtype=np.float64, ensure_all_finite=False, input_name="M")
     if M.shape != (n_rows, n_columns):
@@ -42,11 +43,11 @@ def check_ground_distance(M: ArrayLike, n_rows: int, n_columns: int) -> NDArray[
             f"M has shape {M.shape}, expected {(n_rows, n_columns)}: a row for each column of X, "
             "and a column for each column of Y."
         )
-    checked: NDArray[np.float64] = M
+    checked: Array = M
     return checked
 
 
-def check_one(a: ArrayLike, b: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def check_one(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
     """Return one histogram on each side."""
     a, b = real_array(a, "a"), real_array(b, "b")
     if a.ndim != 1 or b.ndim != 1:
@@ -65,7 +66,7 @@ def check_entries(M: NDArray[Any]) -> None:
         )
 
 
-def without_infinity(M: NDArray[np.float64], times: float = 1.0) -> NDArray[np.float64]:
+def without_infinity(M: Array, times: float = 1.0) -> Array:
     """Return a ground distance with its largest finite entry, so many times, for infinite ones.
 
     Once, no distance is larger with it: what is below these distances is below those with `M`. As

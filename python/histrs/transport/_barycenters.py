@@ -5,18 +5,19 @@ from __future__ import annotations
 from typing import Literal, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
-from histrs._numbers import numbers_checked
-from histrs._scale import may_overflow
-from histrs._validation import Matrix, count_threads, real_array, to_core
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import count_threads, real_array, to_core
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
 from histrs.transport._distances import SinkhornInfo
 
-Rows = NDArray[np.float64]
+Rows = Array
 
 # Default tolerances. Where entropy has blurred histograms, to sharpen them again is an ill-posed
 # problem, in which the last digits take very long and mean little.

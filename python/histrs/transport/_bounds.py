@@ -9,14 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.spatial.distance import cdist
 
-from histrs._docs import documented
-from histrs._scale import exponent_of, may_overflow
-from histrs._validation import Matrix, real_array, stored
+from histrs._checks.scale import exponent_of, may_overflow
+from histrs._checks.validation import real_array, stored
+from histrs._estimator import documented
+from histrs._typing import Array, Matrix
 from histrs.transport._arguments import check_pair, without_infinity
 from histrs.transport._docs import TRANSPORT
 from histrs.transport._emd import check_problem
 
-Distances = NDArray[np.float64]
+Distances = Array
 
 
 @documented(TRANSPORT)

@@ -10,9 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
-from histrs._docs import documented
-from histrs._numbers import numbers_checked
-from histrs._validation import Matrix, count_threads, to_core
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.validation import count_threads, to_core
+from histrs._estimator import documented
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
 from histrs.transport._docs import TRANSPORT
@@ -35,7 +36,7 @@ class SinkhornInfo:
     """
 
     converged: NDArray[np.bool_]
-    errors: NDArray[np.float64]
+    errors: Array
     n_iter: NDArray[np.intp]
 
 
@@ -180,7 +181,7 @@ def sinkhorn_distances(
     return values, SinkhornInfo(errors <= tol, errors, n_iter.astype(np.intp))
 
 
-def warn_of_worst(errors: NDArray[np.float64], tol: float, max_iter: int) -> None:
+def warn_of_worst(errors: Array, tol: float, max_iter: int) -> None:
     """Name the pair that is farthest from its marginals."""
     failed = int(np.sum(~(errors <= tol)))
     if failed == 0:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._numbers import numbers_checked
-from histrs._scale import may_overflow
-from histrs._validation import Matrix
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.scale import may_overflow
+from histrs._typing import Matrix
 from histrs.transport._arguments import check_ground_distance, check_pair
 from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._pairs import sinkhorn_of_pairs

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._numbers import numbers_checked
-from histrs._validation import Matrix, count_threads, to_core
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.validation import count_threads, to_core
+from histrs._typing import Array, Matrix
 from histrs.transport._arguments import (
     check_entries,
     check_ground_distance,
@@ -18,7 +19,7 @@ from histrs.transport._arguments import (
     refuse_impossible,
 )
 
-Vector = NDArray[np.float64]
+Vector = Array
 
 # Part of the mass that may be left over: sums of rows agree no better.
 _ROUNDING = 1e-6
@@ -216,7 +217,7 @@ def check_problem(
     Y: ArrayLike | Matrix | None,
     M: ArrayLike,
     n_jobs: int | None,
-) -> tuple[Matrix, Matrix | None, NDArray[np.float64]]:
+) -> tuple[Matrix, Matrix | None, Array]:
     """Return histograms of one mass and their ground distance, or raise at the first bad entry."""
     X, Y = check_pair(X, Y)
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])

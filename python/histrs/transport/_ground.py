@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.spatial.distance import cdist
 
-from histrs._numbers import numbers_checked
-from histrs._sparse import refuse_sparse
-from histrs._validation import real_array
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.sparse import refuse_sparse
+from histrs._checks.validation import real_array
+from histrs._typing import Array
 
 # No machine holds the distances of more.
 _MOST_CELLS = 1 << 28
@@ -29,7 +30,7 @@ def grid_ground_distance(
     power: float = 1.0,
     spacing: ArrayLike = 1.0,
     cyclic: bool | Sequence[bool] = False,
-) -> NDArray[np.float64]:
+) -> Array:
     r"""Compute the distances between the cells of a grid, for histograms over pixels or bins.
 
     .. math:: M_{ij} = \| s \circ (p_i - p_j) \|^{\mathrm{power}}
@@ -106,9 +107,9 @@ def _cyclic_distances(
     lengths: tuple[int, ...],
     metric: Metric,
     power: float,
-    widths: NDArray[np.float64],
+    widths: Array,
     cyclic: NDArray[np.bool_],
-) -> NDArray[np.float64]:
+) -> Array:
     """Return distances of which those along some axes go the shorter way round."""
     positions = np.indices(lengths).reshape(len(lengths), -1)
     total = np.zeros((positions.shape[1], positions.shape[1]))

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._validation import Matrix, count_threads, to_core
+from histrs._checks.validation import count_threads, to_core
+from histrs._typing import Matrix
 from histrs.transport._arguments import check_ground_distance, check_pair
 from histrs.transport._distances import warn_of_worst
 

@@ -6,9 +6,9 @@ from typing import Any, Literal, TypeAlias
 
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._docs import documented
-from histrs._numbers import numbers_checked
-from histrs._validation import Matrix
+from histrs._checks.numbers import numbers_checked
+from histrs._estimator import documented
+from histrs._typing import Matrix
 from histrs.transport._distances import SinkhornInfo
 from histrs.transport._docs import TRANSPORT
 from histrs.transport._relaxed import Vector, checked_problem, costs, plan

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from histrs import _histrs
-from histrs._numbers import numbers_checked
-from histrs._validation import count_threads, to_core
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.validation import count_threads, to_core
+from histrs._typing import Array
 from histrs.transport._arguments import (
     check_ground_distance,
     check_max_iter,
@@ -18,7 +18,7 @@ from histrs.transport._arguments import (
 from histrs.transport._distances import warn_of_worst
 from histrs.transport._relaxed import plan_of_potentials
 
-Vector = NDArray[np.float64]
+Vector = Array
 
 
 @numbers_checked

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._validation import Matrix, count_threads, to_core
+from histrs._checks.validation import count_threads, to_core
+from histrs._typing import Array, Matrix
 from histrs.transport._arguments import (
     check_ground_distance,
     check_max_iter,
@@ -18,7 +19,7 @@ from histrs.transport._arguments import (
 )
 from histrs.transport._distances import SinkhornInfo, warn_of_worst
 
-Vector = NDArray[np.float64]
+Vector = Array
 UnbalancedCost: TypeAlias = Literal["penalized", "transport", "regularized"]
 Problem: TypeAlias = tuple[Vector, Matrix, Matrix | None]
 

@@ -7,9 +7,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from histrs._docs import documented
-from histrs._numbers import numbers_checked
-from histrs._validation import Matrix, real_array
+from histrs._checks.numbers import numbers_checked
+from histrs._checks.validation import real_array
+from histrs._estimator import documented
+from histrs._typing import Matrix
 from histrs.transport._distances import SinkhornInfo
 from histrs.transport._docs import TRANSPORT
 from histrs.transport._relaxed import UnbalancedCost, Vector, checked_problem, costs, plan

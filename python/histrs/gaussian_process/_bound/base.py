@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.low_rank import Landmarks, LowRank
 from histrs._solvers.preconditioners import Indices, Preconditioner
+from histrs._typing import Array
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
 from histrs.gaussian_process._systems.weights import WeightFactor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from histrs import _histrs
-from histrs._dask import is_dask
-from histrs._solvers.block_cg import Array
-from histrs._validation import count_threads
+from histrs._checks.validation import count_threads
+from histrs._distributed.rows import is_dask
+from histrs._typing import Array
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
 from histrs.gaussian_process._bound.base import Bound

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._row_blocks import in_row_blocks
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, to_core
+from histrs._checks.rows import in_row_blocks
+from histrs._checks.validation import to_core
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.scores import Score, TabulatedScore
 
 # Cells of tables that may be of bytes by their share of the spread of scores.

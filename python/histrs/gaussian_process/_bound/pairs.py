@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 
 Pair = tuple[int, int]
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.low_rank import LowRank, precision_of_factor
+from histrs._typing import Array
 from histrs.gaussian_process._bound.splines import SmoothTerm
 from histrs.gaussian_process._options import PreconditionerName
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histrs._sparse import is_sparse
-from histrs._validation import Matrix
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Matrix
 from histrs.gaussian_process._kernels.algebra import Views
 
 

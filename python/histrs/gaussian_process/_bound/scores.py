@@ -9,8 +9,8 @@ import numpy as np
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, to_core
+from histrs._checks.validation import to_core
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._options import Interpolation

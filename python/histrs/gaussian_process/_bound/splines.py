@@ -11,8 +11,8 @@ import numpy as np
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, to_core
+from histrs._checks.validation import to_core
+from histrs._typing import Array, Matrix
 
 # Of larger entries, the variance of sums over features would overflow: it stays as here.
 _LARGEST = 1e100

@@ -7,9 +7,8 @@ from typing import Self
 import numpy as np
 from scipy import linalg, sparse
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices, Preconditioner
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
 
 # Features that the additive preconditioner is solved for at a time.

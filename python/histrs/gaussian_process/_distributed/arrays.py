@@ -8,14 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
-from histrs._dask import in_memory
-from histrs._distributed.rows import Part, as_rows, of_floats, stand_in, stand_in_to_fit
-from histrs._validation import HISTOGRAM_CHECKS, validate_data, validate_fit
+from histrs._checks.validation import HISTOGRAM_CHECKS, validate_data, validate_fit
+from histrs._distributed.rows import Part, as_rows, in_memory, of_floats, stand_in, stand_in_to_fit
 
 
 def refuse_distributed(model: Any, what: str) -> None:
     """Refuse what would bring the training rows here, or needs them here."""
-    from histrs._dask import is_dask
+    from histrs._distributed.rows import is_dask
 
     if is_dask(getattr(model, "X_fit_", None)):
         raise ValueError(

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._distributed.rows import Part, as_rows, count_task_threads
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 from histrs.gaussian_process._bound.scores import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._distributed.weights import weighted_rows
 from histrs.gaussian_process._options import Interpolation

@@ -8,12 +8,12 @@ from typing import Any, cast
 import numpy as np
 
 from histrs import _histrs
-from histrs._dask import in_memory, is_dask
-from histrs._solvers.block_cg import Array
+from histrs._checks.validation import to_core
+from histrs._distributed.rows import in_memory, is_dask
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Identity, Indices
-from histrs._validation import Matrix, to_core
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.additive import AdditiveBound
 from histrs.gaussian_process._bound.base import AnyPreconditioner
 from histrs.gaussian_process._bound.preconditioners import n_knots_of, name_of, rank_of

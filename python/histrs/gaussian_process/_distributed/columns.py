@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from histrs._dask import is_dask
 from histrs._distributed.cluster import (
     computed,
     delayed_call,
@@ -19,10 +18,9 @@ from histrs._distributed.cluster import (
     placed,
     total,
 )
-from histrs._distributed.rows import Part
-from histrs._solvers.block_cg import Array
+from histrs._distributed.rows import Part, is_dask
 from histrs._solvers.preconditioners import Indices
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._distributed.block import BlockScore, ColumnBlock, spreads_of
 from histrs.gaussian_process._options import Interpolation
 

@@ -19,8 +19,8 @@ from histrs._distributed.cluster import (
     total,
 )
 from histrs._distributed.rows import as_rows, count_task_threads, rows_of_blocks
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 
 # Rows whose quantiles are knots.
 _SAMPLE_ROWS = 4096

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 
 def weighted(X: Any, weights: Array | None) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from scipy.spatial.distance import cdist
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Takes
 
 # Where the Brownian motions of curves begin, in standard deviations below the mean.

@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._dask import is_dask
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, to_core
+from histrs._checks.validation import to_core
+from histrs._distributed.rows import is_dask
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
 from histrs.gaussian_process._distributed.weights import weighted
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds

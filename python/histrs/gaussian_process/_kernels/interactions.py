@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._kernels.rows import as_matrix

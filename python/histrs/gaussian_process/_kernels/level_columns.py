@@ -9,7 +9,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 # Share of an increment, at least.
 _LEAST_SHARE = 1e-6

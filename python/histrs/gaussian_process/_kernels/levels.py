@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Takes
 from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPair, Term
 from histrs.gaussian_process._learning.hyperparameters import Bounds

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 

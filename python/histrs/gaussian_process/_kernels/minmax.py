@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from histrs import _histrs
-from histrs._scale import may_overflow
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix, to_core
+from histrs._checks.scale import may_overflow
+from histrs._checks.validation import to_core
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._kernels.rows import as_matrix, double_pair
 from histrs.gaussian_process._learning.hyperparameters import Bounds

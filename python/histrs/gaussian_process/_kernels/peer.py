@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as PeerKernel
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from histrs._validation import CoreMatrix, Matrix, to_core
+from histrs._checks.validation import to_core
+from histrs._typing import CoreMatrix, Matrix
 
 
 def as_matrix(X: Any) -> Any:

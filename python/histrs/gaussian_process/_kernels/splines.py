@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
-from histrs._validation import to_core
+from histrs._checks.validation import to_core
+from histrs._typing import Array
 from histrs.gaussian_process._bound.splines import SmoothRows, SmoothTerm
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._kernels.generalized import weighted_kernel

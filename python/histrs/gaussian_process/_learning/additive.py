@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from histrs import _histrs
-from histrs._dask import is_dask
-from histrs._solvers.block_cg import Array
-from histrs._validation import to_core
+from histrs._checks.validation import to_core
+from histrs._distributed.rows import is_dask
+from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._bound.pairs import PairKernel

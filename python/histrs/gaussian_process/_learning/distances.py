@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy import optimize
 from scipy.linalg import lapack
 
-from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import AMPLITUDE, DistanceMixture
 
 # Rows and steps, each search from where the last one ended: few rows first, since most of what a

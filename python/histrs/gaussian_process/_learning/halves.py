@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood, Likelihood

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 Bounds: TypeAlias = tuple[float, float] | Literal["fixed"]
 

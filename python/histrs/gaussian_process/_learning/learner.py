@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._progress import SearchProgress, TrainingProgress
-from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.gaussian_process._learning.hyperparameters import (
     SCALES,

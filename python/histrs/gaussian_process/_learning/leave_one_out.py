@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._repeats import equal_rows
-from histrs._solvers.block_cg import Array
 from histrs._solvers.preconditioners import Indices
+from histrs._typing import Array
 from histrs.gaussian_process._bound.all_pairs import StoredBound
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._systems.rows import left_over, remove_rows

@@ -15,10 +15,10 @@ from scipy import linalg
 from scipy.special import log_softmax
 
 from histrs._calibration import LEAST_SIZE
-from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor, factorise_in_place
 from histrs._solvers.row_scale import scale_both_sides, squared
 from histrs._threads import leavable
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.algebra import Constant, Sum
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._learning.hyperparameters import SCALES, Hyperparameters, SearchSpace

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.row_scale import scaled
+from histrs._typing import Array
 from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import (
     LogDet,
@@ -20,6 +19,7 @@ from histrs._solvers.log_det import (
     rademacher,
 )
 from histrs._solvers.row_scale import scaled
+from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.spectrum import (

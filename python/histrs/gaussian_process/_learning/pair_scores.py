@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.pairs import chosen_pairs

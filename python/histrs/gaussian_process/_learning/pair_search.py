@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import (
     cell_among,
     centred_covariance,

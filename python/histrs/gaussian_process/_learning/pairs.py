@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._solvers.block_cg import Array, largest_entries
+from histrs._solvers.block_cg import largest_entries
 from histrs._solvers.row_scale import scaled
+from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._learning.halves import HalvesLikelihood
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters

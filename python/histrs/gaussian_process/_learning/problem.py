@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._dask import in_memory
-from histrs._solvers.block_cg import Array
-from histrs._validation import count_threads
+from histrs._checks.validation import count_threads
+from histrs._distributed.rows import in_memory
+from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._bound.bind import bind
 from histrs.gaussian_process._bound.levels import LevelBound

@@ -23,11 +23,11 @@ from scipy import linalg
 
 from histrs import _histrs
 from histrs._calibration import fit_calibration, log_losses
-from histrs._dask import in_memory
-from histrs._solvers.block_cg import Array
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
+from histrs._checks.validation import to_core
+from histrs._distributed.rows import in_memory
 from histrs._threads import blas_threads_at_most
-from histrs._validation import Matrix, to_core
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning.spectrum import profiled_costs
 from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT

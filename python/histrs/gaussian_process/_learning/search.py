@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy import linalg, optimize
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._learning.hyperparameters import SCALES, Hyperparameters, SearchSpace
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.spectrum import Evaluation, Spectrum

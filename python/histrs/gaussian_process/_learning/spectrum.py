@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import rademacher
+from histrs._typing import Array
 from histrs.gaussian_process._learning.hyperparameters import Scales
 
 _FIRST_STEPS = 32

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.likelihood import Likelihood

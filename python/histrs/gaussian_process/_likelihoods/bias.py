@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 # Prior variance of the bias.
 BIAS_VARIANCE = 4.0

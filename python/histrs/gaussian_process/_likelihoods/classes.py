@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit, softmax
 
 from histrs._calibration import logits_of_classes
-from histrs._labels import index_of_best
 from histrs._repeats import equal_rows
-from histrs._solvers.block_cg import Array
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
+from histrs._weights import index_of_best
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.leave_one_out import folds_of, held_out, leave_one_out
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood

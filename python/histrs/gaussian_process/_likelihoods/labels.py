@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import column_or_1d
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 
 def declared_with(

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from scipy.special import expit, log_expit
 
 from histrs._calibration import fit_calibration, logits_of_classes
-from histrs._labels import index_of_best
-from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scale_both_sides
+from histrs._typing import Array
+from histrs._weights import index_of_best
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.leave_one_out import diagonal_of_inverse, less_left_out
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood

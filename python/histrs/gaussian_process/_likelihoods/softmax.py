@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from scipy import linalg
 from scipy.special import log_softmax, softmax
 
-from histrs._labels import index_of_best
-from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import factorise_in_place, inverse_of
 from histrs._solvers.row_scale import scale_both_sides
+from histrs._typing import Array
+from histrs._weights import index_of_best
 from histrs.gaussian_process._bound.all_pairs import check_memory
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.spectrum import Evaluation

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import factorise_in_place
 from histrs._solvers.row_scale import scale_both_sides
+from histrs._typing import Array
 from histrs.gaussian_process._likelihoods.laplace import (
     LEAST_CURVATURE,
 )

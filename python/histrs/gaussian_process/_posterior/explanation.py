@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
 from histrs.gaussian_process._posterior.level_functions import terms_of_rows
 from histrs.gaussian_process._posterior.posterior import Posterior

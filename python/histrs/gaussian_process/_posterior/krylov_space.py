@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
 from histrs.gaussian_process._systems.system import LEAST_NOISE, System
 
 # Right-hand sides from which a space is built: whole vectors of the core.

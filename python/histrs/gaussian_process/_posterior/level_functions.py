@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPair, evenly
 from histrs.gaussian_process._posterior.posterior import Posterior
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairTerm
 from histrs.gaussian_process._learning.pair_search import Interactions, check_pairs
 from histrs.gaussian_process._posterior.level_functions import function_of_pair

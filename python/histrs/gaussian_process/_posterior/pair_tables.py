@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import cell_among
 from histrs.gaussian_process._posterior.posterior import Posterior
 

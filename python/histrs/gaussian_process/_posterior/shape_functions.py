@@ -7,8 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import sparse
 
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 
 
 class ShapeFunction(NamedTuple):

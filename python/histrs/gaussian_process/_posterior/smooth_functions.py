@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 from histrs.gaussian_process._bound.splines import SmoothScore, SmoothTerm
 from histrs.gaussian_process._posterior.posterior import Posterior
 

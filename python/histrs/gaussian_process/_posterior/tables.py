@@ -12,8 +12,8 @@ from scipy.special import softmax
 
 from histrs import _histrs
 from histrs._calibration import logits_of_classes
-from histrs._solvers.block_cg import Array
-from histrs._validation import to_core
+from histrs._checks.validation import to_core
+from histrs._typing import Array
 from histrs.gaussian_process._posterior.pair_tables import PairTable, pair_tables
 from histrs.gaussian_process._posterior.posterior import Posterior
 

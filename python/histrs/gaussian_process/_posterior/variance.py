@@ -13,9 +13,8 @@ from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from histrs import _histrs
-from histrs._solvers.block_cg import Array
 from histrs._solvers.log_det import largest_eigenvalue_bound
-from histrs._validation import Matrix
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.additive import AdditiveBound
 from histrs.gaussian_process._bound.scores import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._systems.system import System

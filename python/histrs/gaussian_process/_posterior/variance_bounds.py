@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._row_blocks import in_row_blocks
-from histrs._solvers.block_cg import Array
-from histrs._validation import Matrix
+from histrs._checks.rows import in_row_blocks
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._systems.system import System
 
 # Rows that are solved for at a time.

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import linalg
 
-from histrs._solvers.block_cg import Array
 from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
+from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._row_weights import appended
 from histrs.gaussian_process._systems.system import System

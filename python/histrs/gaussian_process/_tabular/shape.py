@@ -6,7 +6,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import t as student
 
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 # Quantiles that the shape is kept by.
 _N_NODES = 101

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._frames import Column, Kind
-from histrs._solvers.block_cg import Array
+from histrs._typing import Array
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from scipy.linalg import cython_lapack
 
 from histrs._threads import leavable_if
-
-Array = NDArray[np.float64]
+from histrs._typing import Array
 
 # Below, LAPACK needs less time than Ctrl-C may.
 _SHORT = 500

@@ -1,4 +1,4 @@
-"""Rows that were checked, handed on so that nobody looks at them again."""
+"""Rows that were checked, and rows of which a few are handled at a time."""
 
 from __future__ import annotations
 
@@ -6,10 +6,19 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
-from histrs._validation import Matrix
+from histrs._checks.sparse import is_sparse
+from histrs._checks.validation import naming_rows
+from histrs._distributed.rows import is_dask
+from histrs._typing import Matrix
 
 Made = TypeVar("Made")
+
+# Of a block of rows in double precision, unless these would be fewer rows than pay.
+_BYTES = 1 << 20
+_FEWEST = 1024
 
 
 class Checked:
@@ -60,3 +69,15 @@ class Checked:
 def rows_of(X: Any) -> Any:
     """Return the rows themselves, checked or not."""
     return X.rows if isinstance(X, Checked) else X
+
+
+def in_row_blocks(X: Any, answer: Callable[[Any], NDArray[Any]]) -> NDArray[Any]:
+    """Return what a function says of every row: of dense rows, a block of them at a time."""
+    size = max(_FEWEST, _BYTES // (8 * max(1, X.shape[1])))
+    if is_sparse(X) or is_dask(X) or len(X) <= size:
+        return answer(X)
+    answers = []
+    for rows in gen_batches(len(X), size):
+        with naming_rows(np.arange(rows.start, rows.stop)):
+            answers.append(answer(X[rows]))
+    return np.concatenate(answers)

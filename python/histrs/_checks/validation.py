@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from numbers import Integral
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -27,11 +27,7 @@ from histrs import _histrs
 from histrs._checks.sparse import refuse_sparse, sound
 from histrs._distributed.rows import is_dask
 from histrs._frames import frame_of, numbers_of, refuse_text
-
-Matrix: TypeAlias = NDArray[Any] | sparse.csr_matrix | sparse.csr_array
-CoreMatrix: TypeAlias = (
-    NDArray[Any] | tuple[NDArray[Any], NDArray[np.int32], NDArray[np.int64], int]
-)
+from histrs._typing import Array, CoreMatrix, Matrix
 
 # What every check of histograms asks of scikit-learn. The core itself looks for negative and
 # non-finite entries, because it can name the index of the first and reads the data anyway.
@@ -254,7 +250,7 @@ def canonical(X: Matrix) -> Matrix:
     return X
 
 
-def real_array(values: Any, name: str) -> NDArray[np.float64]:
+def real_array(values: Any, name: str) -> Array:
     """Return numbers as an array in double precision, of any shape; entries are not looked at."""
     refuse_sparse(values, name)
     try:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._sparse import is_sparse
+from histrs._checks.sparse import is_sparse
 
 
 def checked_out(
