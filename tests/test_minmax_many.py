@@ -179,7 +179,7 @@ def test_scales_are_learned_from_as_many_rows_as_there_may_be(rng, monkeypatch, 
 
 def test_noise_is_raised_to_what_kept_sums_ask_for(rng, monkeypatch):
     X, y = counts(rng, 60)
-    monkeypatch.setattr(MinMax, "least_ratio", lambda self, n: n / 120.0)
+    monkeypatch.setattr(MinMax, "least_ratio", lambda self, stored, n: n / 120.0)
     for amplitude, noise in ((4.0, 2.0), (0.1, 0.3)):
         model = MinMaxGPRegressor(amplitude * WEIGHT, noise=0.3, optimizer=None)
         assert model.fit(X, y).noise_ == noise

@@ -105,12 +105,13 @@ def test_evidence_and_its_gradient(norm, n_targets):
     X, kernel = rows_of(0, 25), mixture(norm)
     rng = np.random.default_rng(0)
     Y = np.asfortranarray(rng.normal(size=(25, n_targets)))
-    evidence = _Evidence(kernel, X, Y, rng.uniform(0.5, 2.0, 25), 1)
+    evidence = _Evidence(kernel, X, Y, rng.uniform(0.5, 2.0, 25), 7.0, 1)
     theta = np.append(kernel.logs, np.log(0.3))
     value, gradient = evidence(theta)
     K = kernel.between(X, None, 1)
     size = 25 * n_targets
     without = negative_log_evidence(K, 0.3 * evidence.row_noise, Y) / size
+    without += 0.5 * 7.0 * np.log(0.3) / 25
     assert value - without == pytest.approx(evidence._pull(theta)[0] / size)
     for p, found in enumerate(gradient):
         step = np.zeros(len(theta))
@@ -119,11 +120,32 @@ def test_evidence_and_its_gradient(norm, n_targets):
         assert found == pytest.approx(right, abs=1e-7)
 
 
+def test_evidence_of_rows_that_stand_for_several_is_that_of_all():
+    X, kernel = rows_of(0, 12), mixture("l2")
+    Y, counts = np.random.default_rng(0).normal(size=(12, 1)), np.arange(12) % 3 + 1
+    all_of = np.repeat(np.arange(12), counts)
+    once = _Evidence(kernel, X, Y, 1.0 / counts, float(np.sum(counts - 1)), 1)
+    each = _Evidence(kernel, X[all_of], Y[all_of], np.ones(len(all_of)), 0.0, 1)
+    thetas = [np.append(kernel.logs, np.log(noise)) for noise in (0.1, 0.4)]
+    # Constants, and how strongly parameters are pulled, differ.
+    gains = [12 * once(theta)[0] - once._pull(theta)[0] for theta in thetas]
+    right = [len(all_of) * each(theta)[0] - each._pull(theta)[0] for theta in thetas]
+    assert gains[1] - gains[0] == pytest.approx(right[1] - right[0])
+    y = Y[:, [0]]
+    start = EvenMixture.start(X, 2)
+    stays = (counts - 1) / counts
+    found = likely_kernels(start, X, y, counts.astype(float), stays)
+    expected = likely_kernels(start, X[all_of], y[all_of], None, None)
+    assert found[0].kernel == expected[0].kernel
+    assert found[0].noise == pytest.approx(expected[0].noise, rel=1e-6)
+    assert found[0].probability == pytest.approx(expected[0].probability, rel=1e-6)
+
+
 def test_what_matters_has_weight():
     X, y = curved(0, 400)
     X = np.hstack([X, np.random.default_rng(1).integers(0, 3, (400, 1))])
     start = DistanceMixture.start("l2", 4, 1)
-    of_rows = X, ((y - y.mean()) / y.std())[:, None], None, np.arange(400), 1
+    of_rows = X, ((y - y.mean()) / y.std())[:, None], None, None, np.arange(400), 1
     kernel, _ = learn(start, *of_rows)
     weights = np.exp(kernel.log_weights)
     assert weights[:3].min() > 3.0 * weights[3:].max()
@@ -250,7 +272,7 @@ def test_members_leave_rows_out(name):
 def test_kernels_for_few_rows_are_as_probable_as_their_evidence():
     X, y = rows_of(0, 9), np.random.default_rng(0).normal(size=9)
     start = EvenMixture.start(X, 2)
-    found = likely_kernels(start, X, y[:, None], None)
+    found = likely_kernels(start, X, y[:, None], None, None)
     assert sum(likely.probability for likely in found) == pytest.approx(1.0)
 
     def evidence(kernel):
@@ -593,7 +615,7 @@ def test_rows_that_cannot_be_added_leave_everything_as_it_was():
     gap = X[:3].copy()
     gap[1, 2] = np.nan
     for rows, targets, message in (
-        (gap, y[:3], r"^Row 1 of those with a weight lacks a value"),
+        (gap, y[:3], r"^X\[1, 2\] is missing, and no row of the fit"),
         (X[:3], -np.exp(y[:3]), r"^A target is -.*, of which there is no log"),
         (X[:3], np.ones((3, 2)), r"^y has 2 targets, and the fit has 1"),
         (X[:3, :2], y[:3], "features"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,8 @@ _BLOCK = 256
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 # Bytes by which rows are told apart: no two are alike by chance.
 _DIGEST = 16
+# Part of the repeated rows that are known to be measurements for all to be.
+_MOST = 0.1
 # Behind the entries of a sparse row, of which further ones would be larger.
 _END = bytes(8)
 
@@ -48,6 +50,19 @@ class DistinctRows(NamedTuple):
         if self.kept is None:
             return arrays
         return tuple(rows_at(array, self.kept) for array in arrays)
+
+    def each_measured(self) -> Self:
+        """Return rows all of which are measurements, where enough repeated ones are known to be.
+
+        Those are beside rows of equal columns with another target, which no copies are.
+        """
+        if self.weights is None or self.stays is None or np.any(self.weights % 1.0 != 0.0):
+            return self
+        several = self.weights > 1.0
+        known = float(self.weights[several & (self.stays > 0.0)].sum())
+        if known < _MOST * float(self.weights[several].sum()):
+            return self
+        return self._replace(stays=1.0 - 1.0 / np.maximum(self.weights, 1.0))
 
 
 def distinct_rows(

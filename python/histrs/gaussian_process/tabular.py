@@ -561,7 +561,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
             )
         of_classes = np.searchsorted(self.classes_, labels)
         merged = np.hstack([numbers, codes])
-        distinct = distinct_rows(merged, of_classes, given.weights, given.copies)
+        distinct = distinct_rows(merged, of_classes, given.weights, given.copies).each_measured()
         numbers, codes, of_classes = distinct.rows(numbers, codes, of_classes)
         reader = Reader(table, numbers)
         self._rows = reader.rows(numbers, codes)

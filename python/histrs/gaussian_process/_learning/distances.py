@@ -12,6 +12,7 @@ from scipy.linalg import lapack
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import AMPLITUDE, DistanceMixture
+from histrs.gaussian_process._row_weights import repeats, rows_of
 
 # Rows and steps, each search from where the last one ended: few rows first, since most of what a
 # search costs buys little.
@@ -39,6 +40,8 @@ class _Evidence:
     Y: Array
     row_noise: Array
     """Noise of each row, as multiple of the noise."""
+    n_repeats: float
+    """Rows that tell noise beside these, to which they are equal."""
     n_threads: int
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
@@ -59,6 +62,8 @@ class _Evidence:
         G -= 0.5 * (alpha @ alpha.T)
         slopes = kernel.slopes(self.X, G, self.n_threads)
         gradient = np.append(slopes, np.sum(np.diag(G) * own))
+        value += 0.5 * n_targets * self.n_repeats * theta[-1]
+        gradient[-1] += 0.5 * n_targets * self.n_repeats
         pull, of_pull = self._pull(theta)
         size = n * n_targets
         return (value + pull) / size, (gradient + of_pull) / size
@@ -77,6 +82,7 @@ def learn(
     X: Array,
     Y: Array,
     weights: Array | None,
+    stays: Array | None,
     order: NDArray[np.intp],
     n_threads: int,
 ) -> tuple[DistanceMixture, float]:
@@ -92,6 +98,8 @@ def learn(
         Standardised targets, which share the kernel and the noise.
     weights : ndarray of shape (n_samples,) or None
         Weights of rows: the noise of a row is divided by its.
+    stays : ndarray of shape (n_samples,) or None
+        What part of each row one of its copies leaves; None for 0.
     order : ndarray of shape (n_samples,)
         The order in which rows are taken, where some are enough.
     n_threads : int
@@ -114,7 +122,12 @@ def learn(
             before = n_rows
             steps = n_steps if n_rows < len(X) else max(n_steps, 25)
             evidence = _Evidence(
-                kernel, X[some], np.asfortranarray(Y[some]), row_noise[some], n_threads
+                kernel,
+                X[some],
+                np.asfortranarray(Y[some]),
+                row_noise[some],
+                repeats(rows_of(stays, some)),
+                n_threads,
             )
             # What few rows say may be worse than nothing.
             if theta is not start:

@@ -10,6 +10,7 @@ from scipy import linalg
 
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
+from histrs.gaussian_process._row_weights import repeats
 
 # What is tried: parts of lines, of the Laplace kernel and of curves, and amplitudes in units of the
 # noise.
@@ -36,7 +37,9 @@ class Likely(NamedTuple):
     probability: float
 
 
-def likely_kernels(start: EvenMixture, X: Array, T: Array, weights: Array | None) -> list[Likely]:
+def likely_kernels(
+    start: EvenMixture, X: Array, T: Array, weights: Array | None, stays: Array | None
+) -> list[Likely]:
     r"""Return the kernels that targets make probable.
 
     With the level and the scale :math:`\sigma^2` of all integrated out under a flat prior of
@@ -55,9 +58,12 @@ def likely_kernels(start: EvenMixture, X: Array, T: Array, weights: Array | None
         Targets.
     weights : ndarray of shape (n_samples,) or None
         Weights of rows, by which their noise is divided.
+    stays : ndarray of shape (n_samples,) or None
+        What part of each row one of its copies leaves; None for 0.
     """
     parts, (n, n_targets) = start.parts(X, None, 1), T.shape
-    own, n_free = np.ones(n) if weights is None else 1.0 / weights, n_targets * max(n - 1, 1)
+    own = np.ones(n) if weights is None else 1.0 / weights
+    n_free = n_targets * max(n + repeats(stays) - 1, 1)
     found: list[tuple[EvenMixture, float, float]] = []
     for mix in _MIXES:
         for amplitude in _AMPLITUDES:

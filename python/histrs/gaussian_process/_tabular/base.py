@@ -110,11 +110,13 @@ class BaseTabularGP(BaseEstimator):
         """Return further rows that have a weight, with these."""
         _, numbers, codes = self._read(X, reset=False)
         rows = self._reader.rows(*given.rows(numbers.astype(np.float64, copy=False), codes))
-        gaps = np.flatnonzero(has_gaps(rows))
+        gaps = np.argwhere(np.isnan(np.hstack([rows.values, rows.codes])))
         if len(gaps) > 0:
+            row, column = gaps[0]
+            row = row if given.kept is None else given.kept[row]
             raise ValueError(
-                f"Row {gaps[0]} of those with a weight lacks a value that no row of the fit lacks: "
-                "leave it out, or fit again."
+                f"X[{row}, {self._reader.sources[column]}] is missing, and no row of the fit lacks "
+                "this column: leave the row out, or fit again."
             )
         return rows, None if given.weights is None else given.weights / self._weight_unit
 

@@ -102,18 +102,28 @@ class ClassPool:
         Classes.
     row_weights : ndarray of shape (n_rows,) or None
         Weights of rows.
+    stays : ndarray of shape (n_rows,), default=None
+        What part of each row was not left out; None for 0.
     """
 
-    def __init__(self, scores: Array, codes: NDArray[np.intp], row_weights: Array | None) -> None:
+    def __init__(
+        self,
+        scores: Array,
+        codes: NDArray[np.intp],
+        row_weights: Array | None,
+        stays: Array | None = None,
+    ) -> None:
         scores = _of_classes(scores)
         n, n_classes = scores.shape
-        w = np.ones(n) if row_weights is None else row_weights * (n / row_weights.sum())
+        w = np.ones(n) if row_weights is None else row_weights
         seen = w[:, None] * (codes[:, None] == np.arange(n_classes))
         counts, total = seen.sum(axis=0), w.sum()
-        self._least = _RESOLUTION / (n + 2.0 * _RESOLUTION)
+        self._least = _RESOLUTION / (total + 2.0 * _RESOLUTION)
         self.frequencies = counts / total
         self._base = np.log(counts + 1.0) - np.log(total + n_classes)
-        others = (counts - seen) / np.maximum(total - w, np.finfo(np.float64).tiny)[:, None]
+        gone = (w if stays is None else (1.0 - stays) * w)[:, None]
+        others = counts - gone * (seen > 0.0)
+        others /= np.maximum(total - gone, np.finfo(np.float64).tiny)
         columns = self._columns(scores, others)
         start = np.append(_SLOPE, np.zeros(1 + 3 * n_classes))
         ridge = np.repeat(_RIDGES, [2, 2 * n_classes, n_classes])

@@ -57,7 +57,7 @@ class ClassFit:
         shares = simplex_weights(indicators[rows].ravel(), of_rows, of_all, handicaps)
         kept, shares = kept_weights(shares)
         blended, codes = scores[:, :, kept] @ shares, codes[rows]
-        pool = ClassPool(blended, codes, weights)
+        pool = ClassPool(blended, codes, weights, rows_of(targets.stays, rows))
         off = np.mean((scores - indicators[rows][:, :, None]) ** 2, axis=1)
         errors = np.sqrt(np.average(off, axis=0, weights=weights))
         parts = [

@@ -95,7 +95,7 @@ def _even(targets: Targets) -> Group:
     few = targets.of_rows(np.sort(targets.order[:_MOST_EVEN]))
     X = few.rows.with_values
     start = EvenMixture.start(X, few.rows.values.shape[1])
-    likely = likely_kernels(start, X, few.T, few.weights)
+    likely = likely_kernels(start, X, few.T, few.weights, few.stays)
     learned = [
         learned_of_all_pairs("even", kernel, max(noise, 1e-12), max(noise, 1e-12), targets)
         for kernel, noise, _ in likely

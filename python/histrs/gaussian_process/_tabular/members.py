@@ -258,7 +258,7 @@ def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
         targets = replace(targets.of_rows(some), n_held_out=len(targets.told))
     X, n_categories = _taken(name, targets), targets.rows.codes.shape[1]
     start = DistanceMixture.start(norm, X.shape[1] - n_categories, n_categories)
-    of_rows = X, targets.T, targets.weights, targets.order, targets.n_threads
+    of_rows = X, targets.T, targets.weights, targets.stays, targets.order, targets.n_threads
     kernel, noise = distances.learn(start, *of_rows)
     return learned_of_all_pairs(name, kernel, noise, 1.0, targets)
 
