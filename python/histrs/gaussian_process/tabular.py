@@ -54,7 +54,7 @@ TABULAR_GP = {
     "members": """
 members : "auto" or list of {"levels", "radial", "ranks"}, default="auto"
     The processes that are blended; "auto" is all three. Of numbers, there is "even" too: "auto"
-    takes it alone up to 100 rows, and beside the others up to 500.
+    takes it alone up to 100 rows, and beside the others up to 1,000.
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)

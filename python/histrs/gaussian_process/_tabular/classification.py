@@ -16,6 +16,10 @@ from histrs.gaussian_process._tabular.groups import learn_groups
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
 
+# What the weight of a column adds to squared errors of members, over the rows: more than for
+# numbers, since an indicator says less than one.
+_HANDICAP = 8.0
+
 
 @dataclass(frozen=True)
 class ClassFit:
@@ -52,7 +56,7 @@ class ClassFit:
         found = np.stack([group.left_out_means for group in groups], axis=2)
         scores = centre[:, None] + unit[:, None] * found
         weights, of_rows = rows_of(targets.weights, rows), scores.reshape(-1, len(groups))
-        handicaps = [group.handicap(len(codes)) for group in groups]
+        handicaps = [group.handicap(len(codes), _HANDICAP) for group in groups]
         of_all = None if weights is None else np.repeat(weights, len(centre))
         shares = simplex_weights(indicators[rows].ravel(), of_rows, of_all, handicaps)
         kept, shares = kept_weights(shares)

@@ -22,10 +22,10 @@ from histrs.gaussian_process._tabular.members import (
 )
 
 # Rows up to which kernels are averaged that treat all columns alike, and up to which no others are.
-_MOST_EVEN = 500
+_MOST_EVEN = 1000
 _ONLY_EVEN = 100
-# What the weight of a column adds to squared errors, as part of them and for a row.
-_HANDICAP = 4.0
+# Rows that tell how probable these kernels are.
+_ROWS_OF_EVEN = 500
 LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 
 
@@ -39,12 +39,12 @@ class Group:
     n_weights: int
     """How many weights of columns were learned."""
 
-    def handicap(self, n_rows: int) -> float:
+    def handicap(self, n_rows: int, of_weight: float) -> float:
         """Return what squared errors of rows that are left out are multiplied by.
 
-        All rows had a say in the weights of columns.
+        All rows had a say in the weights of columns, each of which adds so much over the rows.
         """
-        return 1.0 + _HANDICAP * self.n_weights / n_rows
+        return 1.0 + of_weight * self.n_weights / n_rows
 
     @property
     def left_out_means(self) -> Array:
@@ -92,7 +92,7 @@ def _even(targets: Targets) -> Group:
     """Return an average over kernels in which all columns are alike, by their evidence."""
     targets.progress("even")
     targets = targets.of_rows(targets.told)
-    few = targets.of_rows(np.sort(targets.order[:_MOST_EVEN]))
+    few = targets.of_rows(np.sort(targets.order[:_ROWS_OF_EVEN]))
     X = few.rows.with_values
     start = EvenMixture.start(X, few.rows.values.shape[1])
     likely = likely_kernels(start, X, few.T, few.weights, few.stays)
