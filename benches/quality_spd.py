@@ -22,7 +22,6 @@ from sklearn.pipeline import make_pipeline
 
 from benches._data import data_folder
 from benches._harness import ROOT
-from benches.quality_small import _calibration_error
 from histrs.gaussian_process import SPDGPClassifier
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor
@@ -43,6 +42,14 @@ class Trials(NamedTuple):
     y: NDArray[Any]
     subject: NDArray[Any]
     session: NDArray[Any]
+
+
+def _calibration_error(P: NDArray[np.float64], codes: NDArray[np.intp]) -> float:
+    """Return the expected calibration error of the most probable class, in ten bins."""
+    confidence, right = P.max(axis=1), P.argmax(axis=1) == codes
+    bins = np.minimum((10 * confidence).astype(int), 9)
+    gaps = [abs(np.sum(right[bins == b] - confidence[bins == b])) for b in range(10)]
+    return float(np.sum(gaps) / len(P))
 
 
 def load() -> Trials:
