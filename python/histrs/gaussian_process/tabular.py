@@ -18,6 +18,7 @@ from histrs._repeats import DistinctRows, distinct_rows
 from histrs._typing import Array
 from histrs._weights import (
     ClassWeight,
+    RowWeights,
     check_weights,
     checked_labels,
     classes_of,
@@ -31,6 +32,7 @@ from histrs.gaussian_process._docs import (
     CLASSIFICATION_GP,
     GAUSSIAN_PROCESS,
     REGRESSION_FIT,
+    UPDATES,
 )
 from histrs.gaussian_process._likelihoods.patterns import score_of_table
 from histrs.gaussian_process._likelihoods.target_patterns import (
@@ -188,15 +190,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self._targets_are_single = is_single(y)
         read = self._read(X, reset=True)
-        missing = missing_targets(y)
-        checks = {"multi_output": True, "y_numeric": True}
-        y = validate_targets(self, filled(y, missing), **checks)
-        check_consistent_length(read[1], y)
-        given = with_targets(check_weights(sample_weight, y), missing)
+        given, Y = self._read_targets(read[1], y, sample_weight)
         table, numbers, codes = self._read_kept(given, X, read)
-        Y = np.array(given.rows(y)[0], dtype=np.float64)
-        if missing is not None:
-            Y[given.rows(missing)[0]] = np.nan
         self._single_target = Y.ndim == 1
         Y = Y.reshape(len(Y), -1)
         refuse_empty(patterns_of(Y))
@@ -214,7 +209,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         self.target_transform_ = transforms[0] if self._single_target else transforms
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(REGRESSION_FIT, TABULAR_GP)
+    @documented(REGRESSION_FIT, TABULAR_GP, UPDATES)
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Add rows; when it raises, nothing changes.
 
@@ -226,8 +221,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         ----------
         {X}
         {y}
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the added rows, in the unit of those of `fit`.
+        {further_weights}
 
         Returns
         -------
@@ -247,15 +241,22 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
             learn(X, y, sample_weight)
         return self
 
-    def _extend(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+    def _read_targets(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None
+    ) -> tuple[RowWeights, Array]:
+        """Return weights, and the targets of rows that have one; NaN is missing."""
         missing = missing_targets(y)
         y = validate_targets(self, filled(y, missing), multi_output=True, y_numeric=True)
         check_consistent_length(X, y)
         given = with_targets(check_weights(sample_weight, y), missing)
-        rows, weights = self._to_add(X, given)
         Y = np.array(given.rows(y)[0], dtype=np.float64)
         if missing is not None:
             Y[given.rows(missing)[0]] = np.nan
+        return given, Y
+
+    def _extend(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+        given, Y = self._read_targets(X, y, sample_weight)
+        rows, weights = self._to_add(X, given)
         Y = Y.reshape(len(Y), -1)
         if Y.shape[1] != len(self._fits):
             raise ValueError(f"y has {Y.shape[1]} targets, and the fit has {len(self._fits)}.")
@@ -545,7 +546,13 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
             draft._fit(X, y, sample_weight)
         return self
 
-    def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+    def _fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        declared: ArrayLike | None = None,
+    ) -> None:
         read = self._read(X, reset=True)
         labels = checked_labels(validate_targets(self, y))
         check_consistent_length(read[1], labels)
@@ -555,6 +562,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         (labels,) = given.rows(labels)
         self._weight_unit = in_units_of_mean(given.weights)[1]
         self.classes_ = classes_of(labels)
+        self._check_declared(declared)
         if len(self.classes_) < 2:
             raise ValueError(
                 f"y has one class, {self.classes_[0].item()!r}: give rows of two classes at least."
@@ -573,7 +581,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         self._reader = reader
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(CLASSIFICATION_FIT, TABULAR_GP)
+    @documented(CLASSIFICATION_FIT, TABULAR_GP, UPDATES)
     def partial_fit(
         self,
         X: Any,
@@ -594,8 +602,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
             Class labels, of those of the fit.
         classes : array-like of shape (n_classes,), default=None
             All that labels may be; None for those of the first call, which must have all of them.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the added rows, in the unit of those of `fit`.
+        {further_weights}
 
         Returns
         -------
@@ -612,16 +619,25 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
             return self
         refuse_balanced(self.class_weight)
         with replaced_whole(self) as draft:
-            first = not self.__sklearn_is_fitted__()
-            (draft._fit if first else draft._extend)(X, y, sample_weight)
-            if classes is not None and set(np.unique(classes)) != set(draft.classes_):
-                raise ValueError(
-                    f"classes = {np.unique(classes).tolist()}, and the first rows have "
-                    f"{draft.classes_.tolist()}: fit rows of all classes, and of no others."
-                )
+            learn = draft._extend if self.__sklearn_is_fitted__() else draft._fit
+            learn(X, y, sample_weight, classes)
         return self
 
-    def _extend(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
+    def _check_declared(self, classes: ArrayLike | None) -> None:
+        if classes is not None and set(np.unique(classes)) != set(self.classes_):
+            raise ValueError(
+                f"classes = {np.unique(classes).tolist()}, and the first rows have "
+                f"{self.classes_.tolist()}: fit rows of all classes, and of no others."
+            )
+
+    def _extend(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        declared: ArrayLike | None,
+    ) -> None:
+        self._check_declared(declared)
         labels = checked_labels(validate_targets(self, y))
         check_consistent_length(X, labels)
         given = check_weights(sample_weight, labels)

@@ -21,6 +21,22 @@ pub(crate) fn len<T>(n_rows: usize) -> Result<usize> {
     memory::size::<T>(&[half, other, TILE, TILE])
 }
 
+/// The tiles of some rows of tiles, which lie from the start of `tiles` on, each with its row.
+pub(crate) fn rows_of_tiles<E>(
+    tiles: &mut [E],
+    rows: Range<usize>,
+) -> Result<Vec<(usize, &mut [E])>> {
+    let mut found = memory::with_capacity(rows.len())?;
+    let mut rest = tiles;
+    for i in rows {
+        // Side by side, each row with one more than that before.
+        let (of_row, others) = rest.split_at_mut((i + 1) * TILE * TILE);
+        found.push((i, of_row));
+        rest = others;
+    }
+    Ok(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from histrs._typing import Array
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._tabular.blend import ClassPool, kept_weights, simplex_weights
-from histrs.gaussian_process._tabular.groups import learn_groups
+from histrs.gaussian_process._tabular.groups import learn_groups, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
 
@@ -64,14 +64,8 @@ class ClassFit:
         pool = ClassPool(blended, codes, weights, rows_of(targets.stays, rows))
         off = np.mean((scores - indicators[rows][:, :, None]) ** 2, axis=1)
         errors = np.sqrt(np.average(off, axis=0, weights=weights))
-        parts = [
-            (share * part, member)
-            for k, share in zip(kept, shares, strict=True)
-            for part, member in zip(groups[k].shares, groups[k].members(), strict=True)
-        ]
         return cls(
-            tuple(member for _, member in parts),
-            np.array([weight for weight, _ in parts]),
+            *members_of([groups[k] for k in kept], shares),
             pool,
             centre,
             unit,

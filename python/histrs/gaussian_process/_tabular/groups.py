@@ -26,7 +26,7 @@ _MOST_EVEN = 1000
 _ONLY_EVEN = 100
 # Rows that tell how probable these kernels are.
 _ROWS_OF_EVEN = 500
-LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
+_LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 
 
 @dataclass(frozen=True)
@@ -59,22 +59,20 @@ class Group:
         variances = np.column_stack([part.variances for part in self.learned])
         return mixture_moments(means, variances, self.shares)
 
-    def members(self) -> list[Member]:
-        """Return the processes, fitted to all rows."""
-        return [part.member() for part in self.learned]
+
+def members_of(groups: Sequence[Group], weights: Array) -> tuple[tuple[Member, ...], Array]:
+    """Return the processes of groups, fitted to all rows, and the weight of each."""
+    members = tuple(part.member() for group in groups for part in group.learned)
+    shares = [w * group.shares for w, group in zip(weights, groups, strict=True)]
+    return members, np.concatenate(shares)
 
 
 def names_for(n_rows: int, n_columns: int) -> tuple[MemberName, ...]:
     """Return the members that suit so many rows and columns."""
     if n_rows <= _ONLY_EVEN:
         return ("even",)
-    learned = learned_names(n_columns)
+    learned = _LEARNED[1:] if n_columns > MOST_COLUMNS else _LEARNED
     return ("even", *learned) if n_rows <= _MOST_EVEN else learned
-
-
-def learned_names(n_columns: int) -> tuple[MemberName, ...]:
-    """Return the members that have a weight for each column, of so many columns."""
-    return LEARNED[1:] if n_columns > MOST_COLUMNS else LEARNED
 
 
 def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[Group]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
@@ -14,7 +13,7 @@ from histrs._typing import Array
 from histrs.gaussian_process._likelihoods.units import centred, over, spreads
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._tabular.blend import kept_weights, mixture_moments, simplex_weights
-from histrs.gaussian_process._tabular.groups import learn_groups
+from histrs.gaussian_process._tabular.groups import learn_groups, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.shape import Shape
@@ -101,7 +100,7 @@ class RegressionFit:
         of_told = targets.T[told, 0], means, rows_of(targets.weights, told)
         kept, weights = kept_weights(simplex_weights(*of_told, handicaps))
         blended = _blended(means[:, kept], variances[:, kept], weights)
-        members = [groups[k].members() for k in kept]
+        members, of_members = members_of([groups[k] for k in kept], weights)
         targets = targets.of_rows(told)
         spread, std = Spread.of(targets, *blended)
         left_out = Located(blended.mean, std)
@@ -112,8 +111,8 @@ class RegressionFit:
             centre,
             unit,
             (y.min() - _REACH * np.ptp(y), y.max() + _REACH * np.ptp(y)),
-            tuple(itertools.chain.from_iterable(members)),
-            np.concatenate([w * groups[k].shares for w, k in zip(weights, kept, strict=True)]),
+            members,
+            of_members,
             spread,
             Shape(residuals, targets.weights),
             left_out,

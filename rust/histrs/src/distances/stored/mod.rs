@@ -123,8 +123,7 @@ impl StoredDistances {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `v` has another number of rows,
-    /// [`Error::OutOfMemory`], and
+    /// [`Error::Shape`] when `v` has another number of rows, [`Error::OutOfMemory`], and
     /// [`Error::Interrupted`].
     pub fn product(&self, exec: &Executor, v: ArrayView2<'_, f64>) -> Result<Array2<f64>> {
         let cure = "give one row for every row of X";

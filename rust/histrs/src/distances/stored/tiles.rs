@@ -20,9 +20,9 @@ const COLUMNS: usize = 4 * TILE;
 
 /// Rows with a factor.
 pub(super) struct Rest<'a, T> {
-    pub(super) kernel: &'a DistanceKernel,
-    pub(super) rows: Columns<T>,
-    pub(super) factor: Array2<T>,
+    kernel: &'a DistanceKernel,
+    rows: Columns<T>,
+    factor: Array2<T>,
     /// What an entry is multiplied by for each of its rows.
     units: Vec<T>,
 }
@@ -46,13 +46,7 @@ impl<'a, T: Elementary + Real> Rest<'a, T> {
         let n = self.rows.n_rows();
         let n_tiles = n.div_ceil(TILE);
         let mut tiles = AlignedVec::zeros(lower_triangle::len::<i16>(n)?)?;
-        let mut of_rows = memory::with_capacity(n_tiles)?;
-        let mut rest = &mut tiles[..];
-        for i in 0..n_tiles {
-            let (of_row, others) = rest.split_at_mut((i + 1) * TILE * TILE);
-            of_rows.push((i, of_row));
-            rest = others;
-        }
+        let mut of_rows = lower_triangle::rows_of_tiles(&mut tiles, 0..n_tiles)?;
         // The longest first, so that none is waited for at the end.
         of_rows.reverse();
         exec.for_chunks(&mut of_rows, 1, |_, of_rows| {

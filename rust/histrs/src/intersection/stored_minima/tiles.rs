@@ -8,7 +8,6 @@ use crate::exec::Executor;
 use crate::kernels::Intersection;
 use crate::lower_triangle::{self, TILE, tile};
 use crate::matrix::HistogramMatrix;
-use crate::memory;
 use crate::pairwise::pairwise;
 use crate::simd::{AlignedVec, Element};
 
@@ -81,17 +80,13 @@ pub(super) fn tiles_of<T: Element, E: Stored>(
         let (of_rows, of_before) = (x.indptr_of(rows.clone())?, x.indptr_of(0..rows.end)?);
         let before = x.rows(0..rows.end, &of_before);
         let sums = pairwise(exec, Intersection, &x.rows(rows.clone(), &of_rows), Some(&before))?;
-        // The tiles of a row of tiles lie side by side, each row with one more than that before.
-        let mut rest = &mut tiles[tile(start / TILE, 0).start..];
-        let mut of_rows = memory::with_capacity(ROWS / TILE)?;
-        for i in start / TILE..rows.end.div_ceil(TILE) {
-            let (of_row, others) = rest.split_at_mut((i + 1) * TILE * TILE);
-            of_rows.push((i * TILE - start, of_row));
-            rest = others;
-        }
+        let (first, last) = (start / TILE, rows.end.div_ceil(TILE));
+        let own = &mut tiles[tile(first, 0).start..];
+        let mut of_rows = lower_triangle::rows_of_tiles(own, first..last)?;
         exec.for_chunks(&mut of_rows, 1, |_, of_rows| {
-            for (from, tiles) in of_rows {
-                keep(sums.slice(s![*from..sums.nrows().min(*from + TILE), ..]), tiles);
+            for (i, tiles) in of_rows {
+                let from = *i * TILE - start;
+                keep(sums.slice(s![from..sums.nrows().min(from + TILE), ..]), tiles);
             }
             Ok(())
         })?;
