@@ -19,6 +19,7 @@ __all__ = [
     "DistanceKernel",
     "ExpChi2Features",
     "KnotProjection",
+    "LevelCounts",
     "LookupTable",
     "LowRankInverse",
     "PartModel",
@@ -36,7 +37,6 @@ __all__ = [
     "check_histograms",
     "check_masses",
     "chi2_distances",
-    "co_occurrence",
     "column_quantiles",
     "column_ranges",
     "compression_loss",
@@ -65,7 +65,6 @@ __all__ = [
     "minmax_gram",
     "most_threads",
     "nearest_centers",
-    "nearest_levels",
     "needed_prototypes",
     "quantization_decode",
     "quantization_encode",
@@ -278,7 +277,6 @@ class ExpChi2Features:
         self, x: _Histograms, coefficients: _Float64, intercepts: _Float64, n_threads: int
     ) -> NDArray[Any]: ...
 
-def nearest_levels(x: _Float64, levels: _Float64, n_threads: int) -> NDArray[np.float32]: ...
 def transform_rows(
     x: _Histograms, transform: Transform, weights: _Float64 | None, n_threads: int
 ) -> _Float64 | _CsrParts: ...
@@ -288,9 +286,17 @@ class Transform:
     def __new__(cls, name: str, exponent: float) -> Transform: ...
     def exponent_slope(self, smallest: float) -> tuple[Transform, float] | None: ...
 
-def co_occurrence(
-    codes: NDArray[np.uint16], n_levels: list[int], weights: _Float64 | None, n_threads: int
-) -> _Float64: ...
+@final
+class LevelCounts:
+    def __new__(
+        cls,
+        codes: NDArray[np.uint16],
+        n_levels: list[int],
+        weights: _Float64 | None,
+        n_threads: int,
+    ) -> LevelCounts: ...
+    def normal_matrix(self, functions: list[_Float64], n_threads: int) -> _Float64: ...
+
 def level_sums(
     codes: NDArray[np.uint16], n_levels: list[int], v: _Float64, n_threads: int
 ) -> _Float64: ...

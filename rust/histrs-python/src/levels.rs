@@ -1,6 +1,6 @@
 //! Columns coded as levels.
 
-use histrs::levels::LevelCodes;
+use histrs::levels::{self as core, LevelCodes};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
@@ -9,19 +9,35 @@ use crate::executor::{call, with_executor};
 type Codes<'py> = PyReadonlyArray2<'py, u16>;
 type Matrix<'py> = PyReadonlyArray2<'py, f64>;
 
-/// `H' W H` of codes of shape `(n_columns, n_rows)`.
-#[pyfunction]
-pub(crate) fn co_occurrence<'py>(
-    py: Python<'py>,
-    codes: Codes<'py>,
-    n_levels: Vec<usize>,
-    weights: Option<PyReadonlyArray1<'py, f64>>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyArray2<f64>>> {
-    let codes = call(|| LevelCodes::new(codes.as_array(), &n_levels))?;
-    let weights = weights.as_ref().map(|w| w.as_array());
-    let sums = with_executor(py, n_threads, |exec| codes.co_occurrence(exec, weights))?;
-    Ok(sums.into_pyarray(py))
+/// How often levels of two columns occur together, of codes of shape `(n_columns, n_rows)`.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct LevelCounts(core::LevelCounts);
+
+#[pymethods]
+impl LevelCounts {
+    #[new]
+    fn new(
+        py: Python<'_>,
+        codes: Codes<'_>,
+        n_levels: Vec<usize>,
+        weights: Option<PyReadonlyArray1<'_, f64>>,
+        n_threads: usize,
+    ) -> PyResult<Self> {
+        let codes = call(|| LevelCodes::new(codes.as_array(), &n_levels))?;
+        let weights = weights.as_ref().map(|w| w.as_array());
+        with_executor(py, n_threads, |exec| codes.counts(exec, weights)).map(Self)
+    }
+
+    fn normal_matrix<'py>(
+        &self,
+        py: Python<'py>,
+        functions: Vec<Matrix<'py>>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let functions: Vec<_> = functions.iter().map(|f| f.as_array()).collect();
+        let normal = with_executor(py, n_threads, |exec| self.0.normal_matrix(exec, &functions))?;
+        Ok(normal.into_pyarray(py))
+    }
 }
 
 /// `H' V`.

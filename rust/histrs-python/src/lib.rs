@@ -43,14 +43,14 @@ mod _histrs {
     #[pymodule_export]
     use crate::intersection::preconditioning::{KnotProjection, LowRankInverse};
     #[pymodule_export]
-    use crate::intersection::transform::{Transform, nearest_levels, transform_rows};
+    use crate::intersection::transform::{Transform, transform_rows};
     #[pymodule_export]
     use crate::kernels::{
         additive_chi2_gram, chi2_distances, cubic_spline_gram, exp_chi2_gram, hellinger_gram,
         intersection_gram, jensen_shannon_gram, minmax_distances, minmax_gram,
     };
     #[pymodule_export]
-    use crate::levels::{co_occurrence, level_forms, level_scores, level_sums};
+    use crate::levels::{LevelCounts, level_forms, level_scores, level_sums};
     #[pymodule_export]
     use crate::moments::group_lasso_path;
     #[pymodule_export]

@@ -18,7 +18,7 @@ use histrs::detection::{
 use histrs::distances::{DistanceKernel, Norm, Shape, StoredDistances};
 use histrs::intersection::{
     CoordinateDescent, CubicFunctions, Interpolation, KnotProjection, LookupTable, LowRankInverse,
-    ShapeFunctions, SortedColumns, StoredMinima, Transform, nearest_levels, transform_rows,
+    ShapeFunctions, SortedColumns, StoredMinima, Transform, transform_rows,
 };
 use histrs::kernels::{
     AdditiveKernel, chi2_distances, cubic_spline_gram, exp_chi2_gram, minmax_distances, minmax_gram,
@@ -347,20 +347,27 @@ fn calls() -> Vec<Call> {
                 kernel.slopes(exec(), x.view(), a.array((n, n)).view()).map(drop)
             },
         ),
-        ("LevelCodes::new n_rows n_levels co_occurrence forms sums scores", |a| {
-            let [n, _, d, m] = a.sizes;
-            let codes = a.codes::<u16>(d, n, 3);
-            let mut n_levels = vec![0; a.size(d)];
-            n_levels.iter_mut().for_each(|count| *count = a.count(4));
-            let levels = LevelCodes::new(codes.view(), &n_levels)?;
-            let (rows, total) = (levels.n_rows().min(n), levels.n_levels().min(100));
-            let weights = Array::from_vec(a.vector::<f64>(rows));
-            let weights = a.flag().then(|| weights.view());
-            levels.co_occurrence(exec(), weights)?;
-            levels.forms(exec(), a.array((total, total)).view())?;
-            levels.sums(exec(), a.array((rows, m)).view())?;
-            levels.scores(exec(), a.array((total, m)).view()).map(drop)
-        }),
+        (
+            "LevelCodes::new n_rows n_levels counts forms sums scores LevelCounts::normal_matrix",
+            |a| {
+                let [n, _, d, m] = a.sizes;
+                let codes = a.codes::<u16>(d, n, 3);
+                let mut n_levels = vec![0; a.size(d)];
+                n_levels.iter_mut().for_each(|count| *count = a.count(4));
+                let levels = LevelCodes::new(codes.view(), &n_levels)?;
+                let (rows, total) = (levels.n_rows().min(n), levels.n_levels().min(100));
+                let weights = Array::from_vec(a.vector::<f64>(rows));
+                let weights = a.flag().then(|| weights.view());
+                let counts = levels.counts(exec(), weights)?;
+                let sizes: Vec<usize> = n_levels.iter().map(|&n| a.size(n)).collect();
+                let functions: Vec<_> = sizes.into_iter().map(|n| a.array((n, m))).collect();
+                let functions: Vec<_> = functions.iter().map(|f| f.view()).collect();
+                let _ = counts.normal_matrix(exec(), &functions);
+                levels.forms(exec(), a.array((total, total)).view())?;
+                levels.sums(exec(), a.array((rows, m)).view())?;
+                levels.scores(exec(), a.array((total, m)).view()).map(drop)
+            },
+        ),
         ("Stop::with_max_iter with_tol k_means", |a| {
             let [n, _, d, k] = a.sizes;
             let stop =
@@ -477,11 +484,6 @@ fn calls() -> Vec<Call> {
                 projection.concatenate(exec(), &of_others).map(drop)
             },
         ),
-        ("nearest_levels", |a| {
-            let [n, _, d, k] = a.sizes;
-            let (x, levels) = (a.array((n, d)), a.array((d, k)));
-            nearest_levels(exec(), x.view(), levels.view()).map(drop)
-        }),
         ("LookupTable::new compact is_compact error_bound n_bytes evaluate evaluate_bytes", |a| {
             let [n, m, d, k] = a.sizes;
             let columns = SortedColumns::new(exec(), &a.rows::<T>(n, d).view())?;

@@ -4,7 +4,7 @@
 
 use histrs::levels::LevelCodes;
 use histrs::{Error, Executor};
-use ndarray::{Array1, Array2, array};
+use ndarray::{Array1, Array2, array, s};
 use proptest::prelude::*;
 
 fn indicators(codes: &Array2<u16>, n_levels: &[usize]) -> Array2<f64> {
@@ -17,6 +17,25 @@ fn indicators(codes: &Array2<u16>, n_levels: &[usize]) -> Array2<f64> {
         start += n;
     }
     h
+}
+
+/// Some functions of the levels of each column, more than levels or fewer, and all at the rows.
+fn functions(h: &Array2<f64>, n_levels: &[usize]) -> (Vec<Array2<f64>>, Array2<f64>) {
+    let number = |i: usize| f64::from(u8::try_from(i * i % 13).unwrap_or(0)) - 5.0;
+    let of_column = |(d, &n): (usize, &usize)| {
+        Array2::from_shape_fn((n, (3 * d + 2) % 7), |(i, j)| number(i + 5 * j + d))
+    };
+    let functions: Vec<_> = n_levels.iter().enumerate().map(of_column).collect();
+    let n: usize = functions.iter().map(|f| f.ncols()).sum();
+    let constant = f64::from(u8::from(!functions.is_empty()));
+    let mut phi = Array2::from_elem((h.nrows(), n + 1), constant);
+    let (mut row, mut column) = (0, 0);
+    for f in &functions {
+        let (levels, columns) = (row..row + f.nrows(), column..column + f.ncols());
+        (row, column) = (levels.end, columns.end);
+        phi.slice_mut(s![.., columns]).assign(&h.slice(s![.., levels]).dot(f));
+    }
+    (functions, phi)
 }
 
 prop_compose! {
@@ -48,9 +67,13 @@ proptest! {
         for n_threads in [1, 3] {
             let exec = Executor::new(n_threads).unwrap();
             let levels = LevelCodes::new(codes.view(), &n_levels).unwrap();
-            let weighted = &h.t() * &weights;
-            close(&levels.co_occurrence(&exec, None).unwrap(), &h.t().dot(&h));
-            close(&levels.co_occurrence(&exec, Some(weights.view())).unwrap(), &weighted.dot(&h));
+            let (functions, phi) = functions(&h, &n_levels);
+            let views: Vec<_> = functions.iter().map(|f| f.view()).collect();
+            let counts = levels.counts(&exec, None).unwrap();
+            close(&counts.normal_matrix(&exec, &views).unwrap(), &phi.t().dot(&phi));
+            let counts = levels.counts(&exec, Some(weights.view())).unwrap();
+            let weighted = &phi.t() * &weights;
+            close(&counts.normal_matrix(&exec, &views).unwrap(), &weighted.dot(&phi));
             close(&levels.sums(&exec, v.view()).unwrap(), &h.t().dot(&v));
             close(&levels.scores(&exec, tables.view()).unwrap(), &h.dot(&tables));
             let forms = levels.forms(&exec, q.view()).unwrap();
@@ -70,7 +93,11 @@ fn sums_have_the_same_bits_for_any_threads() {
     let of = |n_threads| {
         let exec = Executor::new(n_threads).unwrap();
         let levels = LevelCodes::new(codes.view(), &n_levels).unwrap();
-        let q = levels.co_occurrence(&exec, Some(weights.view())).unwrap();
+        let identities: Vec<_> = n_levels.iter().map(|&n| Array2::<f64>::eye(n)).collect();
+        let views: Vec<_> = identities.iter().map(|f| f.view()).collect();
+        let counts = levels.counts(&exec, Some(weights.view())).unwrap();
+        let q = counts.normal_matrix(&exec, &views).unwrap();
+        let q = q.slice(s![..-1, ..-1]).to_owned();
         let forms = levels.forms(&exec, q.view()).unwrap();
         (q, forms)
     };
@@ -90,6 +117,11 @@ fn what_does_not_fit_is_refused() {
     assert!(matches!(levels.sums(&exec, zeros.view()).unwrap_err(), Error::Shape { .. }));
     assert!(matches!(levels.scores(&exec, zeros.view()).unwrap_err(), Error::Shape { .. }));
     let weights = Array1::<f64>::zeros(3);
-    let refused = levels.co_occurrence(&exec, Some(weights.view())).unwrap_err();
+    let refused = levels.counts(&exec, Some(weights.view())).unwrap_err();
     assert!(matches!(refused, Error::Shape { .. }));
+    let counts = levels.counts(&exec, None).unwrap();
+    for functions in [vec![], vec![zeros.view()]] {
+        let refused = counts.normal_matrix(&exec, &functions).unwrap_err();
+        assert!(matches!(refused, Error::Shape { .. }));
+    }
 }

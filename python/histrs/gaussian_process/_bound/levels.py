@@ -14,6 +14,7 @@ from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._bound.scores import Score
+from histrs.gaussian_process._kernels.level_columns import Term
 from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._options import Interpolation
 from histrs.gaussian_process._systems.weights import WeightFactor
@@ -56,20 +57,16 @@ class LevelBound(Bound):
         return self.kernel.to_weights(sums)
 
     def normal_matrix(self, row_scale: Array | None) -> Array:
-        """Return `Phi^T R^2 Phi`, as an array that may be overwritten."""
-        counts = self._counts if row_scale is None else self._counted(np.square(row_scale))
-        return self.kernel.to_weights(self.kernel.to_weights(counts).T)
+        """Return `Phi^T R^2 Phi`, which others may hold, too."""
+        counted = vars(self).get("_counted")
+        if counted is None or counted.row_scale is not row_scale:
+            counted = _Counted(self.codes, self.kernel.n_codes, row_scale, self.n_threads)
+            vars(self)["_counted"] = counted
+        return counted.normal_matrix(self.kernel, self.n_threads)
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what cannot be computed again."""
-        return {k: v for k, v in vars(self).items() if k != "_counts"}
-
-    @cached_property
-    def _counts(self) -> Array:
-        return self._counted(None)
-
-    def _counted(self, weights: Array | None) -> Array:
-        return _histrs.co_occurrence(self.codes, self.kernel.n_codes, weights, self.n_threads)
+        return {k: v for k, v in vars(self).items() if k != "_counted"}
 
     def between_codes(self, S: Array) -> Array:
         """Return `S` between any two codes, as `forms` looks it up."""
@@ -191,7 +188,7 @@ class LevelBound(Bound):
         """Return another kernel on the same rows, with what is known of them."""
         changed = replace(self, kernel=kernel)
         if kernel.has_codes_of(self.kernel):
-            names = ("codes", "_counts")
+            names = ("codes", "_counted")
             vars(changed).update({name: vars(self)[name] for name in names if name in vars(self)})
         return changed
 
@@ -213,6 +210,26 @@ class LevelBound(Bound):
         changed = replace(self, X=X)
         vars(changed)["codes"] = codes
         return changed
+
+
+class _Counted:
+    """How often codes occur together, and the normal matrix of the last functions of them."""
+
+    def __init__(
+        self, codes: Codes, n_codes: list[int], row_scale: Array | None, n_threads: int
+    ) -> None:
+        self.row_scale = row_scale
+        weights = None if row_scale is None else np.square(row_scale)
+        self._counts = _histrs.LevelCounts(codes, n_codes, weights, n_threads)
+        self._terms: tuple[Term, ...] = ()
+        self._normal = np.empty((0, 0))
+
+    def normal_matrix(self, kernel: LevelKernel, n_threads: int) -> Array:
+        if self._terms is not kernel.terms:
+            functions = [term.functions for term in kernel.terms]
+            self._normal = self._counts.normal_matrix(functions, n_threads)
+            self._terms = kernel.terms
+        return self._normal
 
 
 class LevelScore:

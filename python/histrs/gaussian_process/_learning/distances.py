@@ -15,8 +15,11 @@ from histrs.gaussian_process._kernels.distances import AMPLITUDE, DistanceMixtur
 from histrs.gaussian_process._row_weights import repeats, rows_of
 
 # Rows and steps, each search from where the last one ended: few rows first, since most of what a
-# search costs buys little.
+# search costs buys little. So many steps where no search on more rows follows.
 _SCHEDULE = ((500, 15), (1500, 20))
+_LAST_STEPS = 25
+# Steps from what was learned of another target of the same rows.
+_FURTHER_STEPS = 12
 # Logarithms of parameters, and of noise.
 _BOUNDS = (-14.0, 7.0)
 _NOISE_BOUNDS = (-16.0, 2.0)
@@ -85,13 +88,14 @@ def learn(
     stays: Array | None,
     order: NDArray[np.intp],
     n_threads: int,
+    before: tuple[DistanceMixture, float] | None = None,
 ) -> tuple[DistanceMixture, float]:
     """Return the kernel and the noise of largest evidence.
 
     Parameters
     ----------
     kernel : DistanceMixture
-        Where the search starts.
+        Where the search starts, and what weights are kept near.
     X : ndarray of shape (n_samples, n_columns)
         Rows.
     Y : ndarray of shape (n_samples, n_targets)
@@ -104,6 +108,9 @@ def learn(
         The order in which rows are taken, where some are enough.
     n_threads : int
         Threads.
+    before : tuple, default=None
+        Kernel and noise that were learned of another target, which the search starts from if they
+        are better.
     """
     theta = start = np.append(kernel.logs, _NOISE)
     bounds = (
@@ -112,15 +119,13 @@ def learn(
         + [_NOISE_BOUNDS]
     )
     row_noise = np.ones(len(X)) if weights is None else 1.0 / weights
-    before = 0
+    if before is not None:
+        theta = np.append(before[0].logs, np.log(before[1]))
+        theta = np.clip(theta, *np.transpose(bounds))
     # On matrices of this size, BLAS's threads mostly wait for one another.
     with blas_threads_at_most(n_threads):
-        for n_rows, n_steps in _SCHEDULE:
-            if before >= len(X):
-                break
+        for n_rows, n_steps in _stages(len(X), before is not None):
             some = np.sort(order[:n_rows])
-            before = n_rows
-            steps = n_steps if n_rows < len(X) else max(n_steps, 25)
             evidence = _Evidence(
                 kernel,
                 X[some],
@@ -138,7 +143,17 @@ def learn(
                 jac=True,
                 method="L-BFGS-B",
                 bounds=bounds,
-                options={"maxiter": steps},
+                options={"maxiter": n_steps},
             )
             theta = found.x
     return kernel.with_logs(theta[:-1]), float(np.exp(theta[-1]))
+
+
+def _stages(n_rows: int, has_before: bool) -> list[tuple[int, int]]:
+    """Return how many rows each search has, and how many steps."""
+    few, many = _SCHEDULE
+    if has_before:
+        return [(many[0], _FURTHER_STEPS)]
+    if n_rows <= few[0]:
+        return [(n_rows, _LAST_STEPS)]
+    return [few, many if n_rows > many[0] else (many[0], _LAST_STEPS)]

@@ -29,7 +29,7 @@ _WEIGHTS = 2048
 _MOST_LEVELS = 512
 _FEWEST_LEVELS = 16
 # Steps on all levels, from where the search on few ended.
-_FEW_STEPS = 4
+_FEW_STEPS = 1
 # More weights are too many to factorise.
 _MOST_WEIGHTS = 10_000
 _BOUNDS = (1e-7, 1e5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -51,6 +52,11 @@ class Problem:
         """Threads of the core."""
         return count_threads(self.n_jobs)
 
+    @cached_property
+    def row_scale(self) -> Array | None:
+        """Roots of the weights; None for 1."""
+        return roots(self.weights)
+
     def rng(self) -> np.random.Generator:
         """Return a generator that begins with the seed."""
         return np.random.default_rng(self.seed())
@@ -86,13 +92,13 @@ class Problem:
             noise=noise,
             amplitude=scales.amplitude,
             solver=self.solver,
-            row_scale=roots(self.weights),
+            row_scale=self.row_scale,
         )
 
     def likelihood(self, bound: Bound) -> Any:
         """Return the likelihood of the targets, by weights where the kernel has few."""
         if isinstance(bound, LevelBound):
-            return LevelLikelihood(bound, self.Y, roots(self.weights), self.stays)
+            return LevelLikelihood(bound, self.Y, self.row_scale, self.stays)
         return Likelihood(
             bound,
             self.Y,
@@ -100,6 +106,6 @@ class Problem:
             tol=self.tol,
             log_det=self.log_det,
             seed=self.seed,
-            row_scale=roots(self.weights),
+            row_scale=self.row_scale,
             stays=self.stays,
         )

@@ -55,8 +55,7 @@ class WeightFactor:
     def __init__(self, bound: OfWeights, s: float, row_scale: Array | None) -> None:
         self._bound, self._s, self._row_scale = bound, s, row_scale
         self._root = np.sqrt(bound.kernel.prior)
-        M = bound.normal_matrix(row_scale)
-        M *= self._root[:, None]
+        M = self._root[:, None] * bound.normal_matrix(row_scale)
         M *= self._root
         self._factor = CholeskyFactor.with_noise(M, s, "Raise noise or lower amplitude.")
 

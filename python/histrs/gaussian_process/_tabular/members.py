@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -74,6 +74,8 @@ class Targets:
     """Whether standard deviations are asked for."""
     n_held_out: int | None = None
     """How many rows are held out of many; None for as many as suit."""
+    before: Mapping[MemberName, tuple[DistanceMixture, float]] = field(default_factory=dict)
+    """Kernels and noise that were learned of other targets of these rows."""
 
     @property
     def told(self) -> NDArray[np.intp]:
@@ -259,7 +261,7 @@ def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
     X, n_categories = _taken(name, targets), targets.rows.codes.shape[1]
     start = DistanceMixture.start(norm, X.shape[1] - n_categories, n_categories)
     of_rows = X, targets.T, targets.weights, targets.stays, targets.order, targets.n_threads
-    kernel, noise = distances.learn(start, *of_rows)
+    kernel, noise = distances.learn(start, *of_rows, targets.before.get(name))
     return learned_of_all_pairs(name, kernel, noise, 1.0, targets)
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from histrs._checks.rows import in_row_blocks
 from histrs._typing import Array
+from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._likelihoods.units import centred, over, spreads
 from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._tabular.blend import kept_weights, mixture_moments, simplex_weights
@@ -75,11 +76,14 @@ class RegressionFit:
     ) -> Self:
         """Learn from the rows of `targets`, and from `y`."""
         if transform is None:
-            transform = _chosen(targets, y)
+            transform, of_few = _chosen(targets, y)
+            targets = replace(targets, before=of_few)
         found = cls._learned(targets, y, names, transform)
         if transform.name == "identity":
             return found
-        plain = cls._learned(targets, y, names, IDENTITY)
+        # The same members, and nearly the same kernels.
+        targets = replace(targets, before=found._kernels)
+        plain = cls._learned(targets, y, tuple(found.errors), IDENTITY)
         told = targets.told
         means = np.column_stack([fit.left_out_moments[0] for fit in (found, plain)])
         shares = simplex_weights(y[told], means, rows_of(targets.weights, told))
@@ -119,6 +123,16 @@ class RegressionFit:
             unit * _rms(targets.T[:, 0] - left_out.mean, targets.weights),
             {groups[k].name: error for k, error in zip(kept, errors, strict=True)},
         )
+
+    @property
+    def _kernels(self) -> dict[MemberName, tuple[DistanceMixture, float]]:
+        """Kernels of distances, with their noise."""
+        systems = [(member.name, member.posterior.system) for member in self.members]
+        return {
+            name: (system.kernel, system.noise)
+            for name, system in systems
+            if isinstance(system.kernel, DistanceMixture)
+        }
 
     def extended(self, rows: TableRows, y: Array, weights: Array | None) -> RegressionFit:
         """Return the blend with further rows, and all that was learned."""
@@ -166,6 +180,13 @@ class RegressionFit:
         """Means and standard deviations of training rows, each by the fit without it."""
         mean, std = self._own_moments(self.left_out)
         return self._with_plain(mean, lambda plain: plain.left_out_moments[0]), std
+
+    def _left_out_density(self, y: Array) -> float:
+        """Return the mean log density of training rows, each by the fit without it."""
+        mean, std = self.left_out
+        t = (self.transform.apply(y) - self.centre) / self.unit
+        log_density = -0.5 * ((t - mean) / std) ** 2 - np.log(std * self.unit)
+        return float(np.mean(log_density + self.transform.log_slope(y)))
 
     def _with_plain(self, mean: Array, ask: Callable[[RegressionFit], Array]) -> Array:
         """Return means, part of which is what the fit of the target itself says."""
@@ -266,25 +287,24 @@ def _blended(means: Array, variances: Array, weights: Array) -> Located:
     return Located(mean, np.sqrt(variance))
 
 
-def _chosen(targets: Targets, y: Array) -> Transform:
+def _chosen(
+    targets: Targets, y: Array
+) -> tuple[Transform, dict[MemberName, tuple[DistanceMixture, float]]]:
     """Return the transform with which rows that are left out are predicted best.
 
-    It is judged by the density of the target, as a few rows and one member tell it.
+    It is judged by the density of the target, as a few rows and one member tell it, whose kernel
+    is returned too.
     """
-    tried = candidates(y)
+    tried, fits = candidates(y), []
     if len(tried) == 1:
-        return IDENTITY
+        return IDENTITY, {}
     some = np.sort(targets.order[:_TRIED_ROWS])
-    few = targets.of_rows(some)
-    scores = [_score(few, y[some], transform) for transform in tried]
+    few, y = targets.of_rows(some), y[some]
+    for transform in tried:
+        fits.append(RegressionFit._learned(few, y, ("ranks",), transform))
+        few = replace(few, before=fits[-1]._kernels)
+    scores = [fit._left_out_density(y) for fit in fits]
     best = int(np.argmax(scores))
-    return tried[best] if scores[best] > scores[0] + _GAIN else IDENTITY
-
-
-def _score(targets: Targets, y: Array, transform: Transform) -> float:
-    """Return the mean log density of rows that are left out."""
-    fit = RegressionFit._learned(targets, y, ("ranks",), transform)
-    mean, std = fit.left_out
-    t = (transform.apply(y) - fit.centre) / fit.unit
-    log_density = -0.5 * ((t - mean) / std) ** 2 - np.log(std * fit.unit)
-    return float(np.mean(log_density + transform.log_slope(y)))
+    if scores[best] <= scores[0] + _GAIN:
+        best = 0
+    return tried[best], fits[best]._kernels

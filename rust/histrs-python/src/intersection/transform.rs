@@ -1,7 +1,7 @@
 //! Generalised kernels, and rows as a kernel takes them.
 
 use histrs::intersection as core;
-use numpy::{IntoPyArray, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyReadonlyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
@@ -61,18 +61,4 @@ pub(crate) fn transform_rows<'py>(
             )),
         })
     })
-}
-
-/// Every entry rounded to the nearest level of its column.
-#[pyfunction]
-#[pyo3(signature = (x, levels, n_threads))]
-pub(crate) fn nearest_levels<'py>(
-    py: Python<'py>,
-    x: PyReadonlyArray2<'py, f64>,
-    levels: PyReadonlyArray2<'py, f64>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyArray2<f32>>> {
-    let (x, levels) = (x.as_array(), levels.as_array());
-    let rounded = with_executor(py, n_threads, |e| core::nearest_levels(e, x, levels))?;
-    Ok(rounded.into_pyarray(py))
 }

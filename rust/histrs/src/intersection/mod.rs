@@ -11,7 +11,7 @@
 //! | `column` | one column in the encoding that costs least for its values | section 4.1 |
 //! | `columns` | [`SortedColumns`]: every column sorted once | section 4.1 |
 //! | `update` | [`SortedColumns::insert`], [`SortedColumns::remove`]: online updates | none |
-//! | `levels` | where to cut a column into a few levels; [`nearest_levels`] | section 4.2 |
+//! | `levels` | where to cut a column into a few levels | section 4.2 |
 //! | `panel`, `scan` | right-hand sides side by side, and the passes over a column | eq. 9 |
 //! | `coded_columns` | columns of one-byte codes, a table of each | eq. 9 |
 //! | `coded_rows` | columns of few values, read row by row | eq. 9 |
@@ -58,7 +58,6 @@ pub use columns::SortedColumns;
 pub use coordinate::CoordinateDescent;
 pub use cubic::CubicFunctions;
 pub use knots::KnotProjection;
-pub use levels::nearest_levels;
 pub use lookup::{Interpolation, LookupTable};
 pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;
