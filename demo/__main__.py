@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--write-figures",
         action="store_true",
-        help="also write the figures into README.md and docs/elsewhere.md of this checkout",
+        help="also write the figures into docs/elsewhere.md of this checkout",
     )
     parser.add_argument("--quiet", action="store_true", help="print nothing, only write the page")
     return parser

@@ -1,8 +1,8 @@
-"""The figures of the demonstration that other pages repeat, as the demonstration writes them."""
+"""The figures of the demonstration that a page repeats, as the demonstration writes them."""
 
 from pathlib import Path
 
-from demo.measure import BOOSTING, FOREST, LINEAR, OURS, TABULAR, Results, Table
+from demo.measure import BOOSTING, FOREST, LINEAR, OURS, Results, Table
 
 ROOT = Path(__file__).resolve().parent.parent
 BEGIN, END = "<!-- demo: begin -->\n", "<!-- demo: end -->\n"
@@ -27,41 +27,23 @@ def _rows(results: Results) -> list[tuple[Table, str, str, str]]:
     return found
 
 
-def comparison(results: Results, *, only_lost: bool = False) -> str:
-    """Return the tables of the demonstration as rows of Markdown, the better score in bold."""
+def lost(results: Results) -> str:
+    """Return the tables on which another model is better, as rows of Markdown."""
     lines = "| table | score | best of histrs | best of the others |\n|---|---|--:|--:|\n"
     for table, score, ours, other in _rows(results):
-        values = [table.mean(model, score) or 0.0 for model in (ours, other)]
-        if only_lost and values[0] <= values[1]:
-            continue
-        shown = [f"**{v:.3f}**" if v == min(values) else f"{v:.3f}" for v in values]
-        unit = "RMSE / sd" if score == "RMSE" else score
-        lines += f"| {table.name} | {unit} | {shown[0]} {_name(ours, score)} | "
-        lines += f"{shown[1]} {_name(other, score)} |\n"
+        own, best = (table.mean(model, score) or 0.0 for model in (ours, other))
+        if own > best:
+            unit = "RMSE / sd" if score == "RMSE" else score
+            lines += f"| {table.name} | {unit} | {own:.3f} {_name(ours, score)} | "
+            lines += f"**{best:.3f}** {_name(other, score)} |\n"
     return lines
 
 
-def coverage(results: Results) -> str:
-    """Say how many test rows lie in the intervals of our model and of boosted trees."""
-    spans = []
-    for model in (TABULAR, BOOSTING):
-        shares = [100 * (table.mean(model, "coverage") or 0.0) for table in results.regression]
-        spans.append(f"{min(shares):.0f} to {max(shares):.0f}%")
-    return (
-        f"On the four tables of numbers, {spans[0]} of the test rows lie in the 95% intervals of\n"
-        f"`{TABULAR}`, and {spans[1]} in those of boosted trees with quantile loss.\n"
-    )
-
-
-def write(results: Results) -> list[Path]:
-    """Write the figures into the pages that repeat them; return these pages."""
-    pages = {
-        ROOT / "README.md": f"{comparison(results)}\n{coverage(results)}",
-        ROOT / "docs" / "elsewhere.md": comparison(results, only_lost=True),
-    }
-    for path, figures in pages.items():
-        text = path.read_text(encoding="utf-8")
-        before, _, rest = text.partition(BEGIN)
-        _, _, after = rest.partition(END)
-        path.write_text(f"{before}{BEGIN}{figures}{END}{after}", encoding="utf-8")
-    return list(pages)
+def write(results: Results) -> Path:
+    """Write the figures into the page that repeats them; return this page."""
+    path = ROOT / "docs" / "elsewhere.md"
+    text = path.read_text(encoding="utf-8")
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    path.write_text(f"{before}{BEGIN}{lost(results)}{END}{after}", encoding="utf-8")
+    return path

@@ -2,6 +2,7 @@
 
 import doctest
 import re
+import shutil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -77,6 +78,7 @@ BLOCKS = fenced_blocks(README.read_text(encoding="utf-8"))
 def test_python_blocks_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = [block for block in BLOCKS if block.language in {"python", "py", "pycon"}]
     assert blocks, "README.md shows no Python"
+    shutil.copytree(ROOT / "docs" / "data", tmp_path / "docs" / "data")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:

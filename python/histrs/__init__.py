@@ -1,4 +1,4 @@
-"""Non-linear learning on histograms and covariance descriptors at the cost of linear learning.
+"""Gaussian processes for tables, histograms and covariance matrices, with scikit-learn's API.
 
 | module | what is in it |
 |---|---|

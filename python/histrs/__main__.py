@@ -16,7 +16,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default the process's, and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="histrs",
-        description="Non-linear learning on histograms at the cost of linear learning.",
+        description="Gaussian processes for tables, histograms and covariance matrices, with scikit-learn's API.",
     )
     parser.add_argument("--version", action="version", version=f"histrs {__version__}")
     parser.add_argument(

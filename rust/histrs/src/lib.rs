@@ -1,4 +1,4 @@
-//! Kernels for learning on **histograms** at the cost of linear learning.
+//! Gaussian processes and kernels for tables, **histograms** and covariance matrices.
 //!
 //! | module | what it computes |
 //! |---|---|

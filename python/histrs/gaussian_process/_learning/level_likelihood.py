@@ -80,7 +80,9 @@ class LevelLikelihood(BaseLikelihood):
 
     def _scaled(self, kernel: LevelKernel) -> tuple[Array, Array]:
         root = np.sqrt(kernel.prior)
-        return root[:, None] * self._normal * root, root[:, None] * self._of_targets
+        M = self._normal * root
+        M *= root[:, None]
+        return M, root[:, None] * self._of_targets
 
     def spectrum(self, kernel: Any) -> Spectrum:
         """Return the likelihood of this kernel under every noise and amplitude."""
