@@ -81,9 +81,6 @@ def _lines(found: pd.DataFrame, fits: pd.DataFrame) -> Iterable[str]:
 
 def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
     versions = found.drop_duplicates("model").set_index("model")["version"]
-    said = ", ".join(
-        f"{m.name} ({m.package} {versions[m.name]})" for m in MODELS if m.name in versions
-    )
     machines = ", ".join(sorted(m for m in found["machine"].unique() if m))
     surveys = {
         t.survey for t in tables if t.source.split("/")[0] not in ("tables", "pmlb", "sklearn")
@@ -91,19 +88,26 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
     yield from [
         "# Quality of the answers",
         "",
-        f"Defaults, on {len(tables)} tables of numbers, words, dates and gaps as they come, of "
-        f"{len({t.survey for t in tables})} surveys, {len(surveys)} of which have 3,000 to 64,000 "
-        "rows. Half of the surveys may choose our defaults, and the other half is only reported: "
-        "which is which was written down before anything was run "
-        "([the list](https://github.com/histrs/histrs/blob/main/benches/quality/tables.toml), with "
-        "the columns that are left out, and why). Means of three splits up to "
-        f"{OFTEN:,} rows to fit, one above. Panels are split by person, storm or firm. A quarter "
-        "of the rows or more are predicted. Models are compared on the splits that all had. "
-        "Smaller is better everywhere; ± is a standard error over tables.",
+        f"Models with their defaults, on {len(tables)} tables of {len({t.survey for t in tables})} "
+        f"surveys. {len(surveys)} of these have 3,000 to 64,000 rows. Numbers, words, dates and "
+        "missing values stay as they come.",
         "",
-        f"Models: {said}. Each has one thread, and its time is the processor's. A fit that takes "
-        f"more than {LIMIT // 60} minutes counts as the worst. Measured on {machines}. Repeat it "
-        "with `python -m benches.quality`.",
+        "Half of the surveys may be used to choose our defaults; the other half is only reported. "
+        "[The list](https://github.com/histrs/histrs/blob/main/benches/quality/tables.toml) of "
+        "both was written before the first run. It says which columns are left out, and why.",
+        "",
+        f"There are three splits up to {OFTEN:,} training rows, and one above. Panels are split by "
+        "person, storm or firm. At least a quarter of the rows are test rows. Models are compared "
+        "on the splits that all of them had. Smaller is better everywhere. ± is a standard error "
+        "over tables.",
+        "",
+        "Each model has one thread, and its time is that of the processor. A fit of more than "
+        f"{LIMIT // 60} minutes counts as the worst. The machine is {machines}. "
+        "`python -m benches.quality` repeats it.",
+        "",
+        "| model | version |",
+        "|---|---|",
+        *(f"| {m.name} | {m.package} {versions[m.name]} |" for m in MODELS if m.name in versions),
     ]
 
 
@@ -215,10 +219,10 @@ def _coverage(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         "## Coverage of intervals",
         "",
-        "The share of rows in 95% and 50% intervals, means over tables; the least and the largest "
-        "share of a quarter of the rows, ordered by the prediction and by the width of the "
-        f"interval; and the share of tables all of whose quarters have {_NEAR[0]:.2f} to "
-        f"{_NEAR[1]:.2f} in 95% intervals.",
+        "Fractions of test rows inside 95% and 50% intervals, as means over tables. Then rows are "
+        "ordered by prediction, or by the width of the interval, and cut into quarters: the least "
+        "and the largest fraction of a quarter. The last column is the fraction of tables with "
+        f"{_NEAR[0]:.2f} to {_NEAR[1]:.2f} inside 95% intervals in every quarter.",
         "",
     ]
     heads = ["", "rows to fit", "95%", "50%"]
