@@ -16,22 +16,21 @@ from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.scores import TabulatedScore
 from histrs.gaussian_process._distributed import bound as bound_module
 from histrs.gaussian_process._distributed import columns as columns_module
-from histrs.gaussian_process._distributed import projection as projection_module
-from histrs.gaussian_process._distributed.arrays import check_entries
-from histrs.gaussian_process._distributed.block import (
+from histrs.gaussian_process._distributed.arrays import check_entries, weighted
+from histrs.gaussian_process._distributed.bound import (
+    DistributedBound,
+    DistributedProjection,
+    RowProjection,
+)
+from histrs.gaussian_process._distributed.columns import (
     BlockScore,
     ColumnBlock,
-    spreads_of,
-    weighted_rows,
-)
-from histrs.gaussian_process._distributed.bound import DistributedBound
-from histrs.gaussian_process._distributed.columns import (
     DistributedColumns,
     DistributedScore,
     edges_of,
+    spreads_of,
+    weighted_rows,
 )
-from histrs.gaussian_process._distributed.projection import DistributedProjection, RowProjection
-from histrs.gaussian_process._distributed.weights import weighted
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._systems.system import System
 from tests.helpers import assert_close
@@ -364,15 +363,15 @@ def test_parts_are_chunks_of_rows_or_as_many_as_chunks_of_columns(X, chunks, siz
 
 def test_knots_are_quantiles_of_different_rows(X, monkeypatch):
     array = dask_array.from_array(X, chunks=(9, 7))
-    samples, projection_of = [], projection_module._projection_of
+    samples, projection_of = [], bound_module._projection_of
 
     def watched(sample, n_knots, n_threads):
         samples.append(sample)
         return projection_of(sample, n_knots, n_threads)
 
-    monkeypatch.setattr(projection_module, "_projection_of", watched)
+    monkeypatch.setattr(bound_module, "_projection_of", watched)
     for n, expected in ((30, 30), (31, 30), (29, 29), (12, 12)):
-        monkeypatch.setattr(projection_module, "_SAMPLE_ROWS", n)
+        monkeypatch.setattr(bound_module, "_SAMPLE_ROWS", n)
         samples.clear()
         DistributedProjection(array, 4, 1)
         (sample,) = samples

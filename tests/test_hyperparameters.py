@@ -33,8 +33,8 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._bound import additive
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning import learner as _optimizer
 from histrs.gaussian_process._learning import likelihood as _likelihood
-from histrs.gaussian_process._learning import search as _optimizer
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.spectrum import ExactSpectrum, LanczosSpectrum

@@ -9,10 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs.gaussian_process import IntersectionGPRegressor, Solver, _process
 from histrs.gaussian_process._bound.additive import MinimaBound
-from histrs.gaussian_process._bound.bind import bind
 from histrs.gaussian_process._distributed.bound import DistributedBound
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning.hyperparameters import Scales
+from histrs.gaussian_process._learning.problem import bind
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._systems.system import System
 from tests.helpers import of_terms

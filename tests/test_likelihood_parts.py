@@ -14,7 +14,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._bound import additive
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._learning.weights import Scales
+from histrs.gaussian_process._learning.feature_weights import Scales
 from histrs.gaussian_process.kernels import MinMax
 from tests.helpers import PLAIN, of_terms
 

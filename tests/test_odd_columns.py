@@ -6,8 +6,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._bound.compact_scores import SplitScore
-from histrs.gaussian_process._bound.scores import TabulatedScore
+from histrs.gaussian_process._bound.scores import SplitScore, TabulatedScore
 from histrs.gaussian_process.kernels import Intersection
 from histrs.svm import BundleSVC, IntersectionSVC
 

@@ -10,7 +10,7 @@ from scipy import optimize
 
 from histrs import _histrs
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel, weighted_kernel
-from histrs.gaussian_process._learning import search as _optimizer
+from histrs.gaussian_process._learning import learner as _optimizer
 from histrs.gaussian_process._learning.hyperparameters import (
     Hyperparameters,
     Scales,
@@ -18,8 +18,8 @@ from histrs.gaussian_process._learning.hyperparameters import (
     check_bounds,
     checked_scales,
 )
+from histrs.gaussian_process._learning.learner import History, Search
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
-from histrs.gaussian_process._learning.search import History, Search
 from histrs.gaussian_process._learning.spectrum import Evaluation, ExactSpectrum
 
 BOUNDS = {"noise": (1e-3, 1e3), "amplitude": (1e-2, 1e2)}

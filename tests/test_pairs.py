@@ -21,16 +21,20 @@ from histrs.gaussian_process._bound.pairs import (
     centred_covariance,
     knots_of,
 )
+from histrs.gaussian_process._bound.preconditioners import WithPairs
 from histrs.gaussian_process._bound.scores import ExactScore, ScoreWithPairs
-from histrs.gaussian_process._bound.with_pairs import WithPairs
+from histrs.gaussian_process._kernels.additive import check_pairs
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._learning import pair_search
 from histrs.gaussian_process._learning import pairs as choice
-from histrs.gaussian_process._learning.halves import HalvesLikelihood, _SpectrumOfHalves, _sum
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.likelihood import Likelihood
-from histrs.gaussian_process._learning.pair_scores import scores_without_pairs_of
-from histrs.gaussian_process._learning.pair_search import check_pairs, strongest_pairs
+from histrs.gaussian_process._learning.pairs import (
+    HalvesLikelihood,
+    _SpectrumOfHalves,
+    _sum,
+    scores_without_pairs_of,
+    strongest_pairs,
+)
 from histrs.gaussian_process._learning.spectrum import Evaluation
 from histrs.gaussian_process._posterior.pair_tables import PairTable
 from histrs.gaussian_process._support import check_supported
@@ -253,7 +257,7 @@ def test_pairs_are_in_the_order_of_what_they_explain(rng, n_outputs):
     gains = slow_gains(X, residuals, 7)
     # Of the feature that does not vary there are none.
     expected = sorted((pair for pair in gains if 3 not in pair), key=lambda pair: -gains[pair])
-    found = dict(pair_search._gains(X, residuals, 7))
+    found = dict(choice._gains(X, residuals, 7))
     assert set(found) == set(expected)
     for pair in expected:
         assert found[pair] == pytest.approx(gains[pair])
@@ -276,7 +280,7 @@ def test_pairs_that_explain_alike_are_found_in_the_order_of_columns(rng):
 
 def test_of_many_features_those_that_vary_most_have_pairs(rng, monkeypatch):
     X, residuals = rng.random((50, 6)), rng.normal(size=(50, 1))
-    monkeypatch.setattr(pair_search, "MOST_FEATURES", 3)
+    monkeypatch.setattr(choice, "MOST_FEATURES", 3)
     strength = np.array([0.1, 3.0, 0.2, 2.0, 0.3, 1.0])
     pairs = strongest_pairs(X, residuals, strength, 99, 7, no_rng)
     gains = slow_gains(X, residuals, 7)
@@ -289,13 +293,11 @@ def test_of_many_features_those_that_vary_most_have_pairs(rng, monkeypatch):
 
 def test_of_many_rows_some_tell_the_pairs(monkeypatch, rng):
     seen = []
-    monkeypatch.setattr(
-        pair_search, "_gains", lambda X, residuals, _: seen.append((X, residuals)) or ()
-    )
+    monkeypatch.setattr(choice, "_gains", lambda X, residuals, _: seen.append((X, residuals)) or ())
     rows = np.arange(50.0)[:, None]
-    monkeypatch.setattr(pair_search, "_MOST_ROWS", 50)
+    monkeypatch.setattr(choice, "_MOST_SEARCHED", 50)
     strongest_pairs(rows, rows, np.ones(1), 1, 7, no_rng)
-    monkeypatch.setattr(pair_search, "_MOST_ROWS", 40)
+    monkeypatch.setattr(choice, "_MOST_SEARCHED", 40)
     strongest_pairs(rows, rows, np.ones(1), 1, 7, lambda: rng)
     for (X, residuals), n in zip(seen, (50, 40), strict=True):
         np.testing.assert_array_equal(X, residuals)

@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._learning import relevance as _relevance
-from histrs.gaussian_process._learning.relevance import (
+from histrs.gaussian_process._learning import feature_weights as _relevance
+from histrs.gaussian_process._learning.feature_weights import (
     _best_number_of_steps,
     _groups,
     _log_losses,
@@ -322,7 +322,7 @@ def test_transformed_features_are_weighted():
 
 
 def test_many_rows_are_drawn_from(monkeypatch):
-    from histrs.gaussian_process._learning import relevance as module
+    from histrs.gaussian_process._learning import feature_weights as module
 
     X, y = few_of_many(300, 30)
     seen = []

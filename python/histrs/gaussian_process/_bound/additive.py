@@ -18,25 +18,25 @@ from histrs._solvers.low_rank import PivotedCholesky
 from histrs._solvers.preconditioners import Identity, Indices, Preconditioner
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
-from histrs.gaussian_process._bound.compact_scores import compact_score
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
 from histrs.gaussian_process._bound.preconditioners import (
     MAX_RANK,
+    WithPairs,
     n_knots_of,
     name_of,
     of_splines,
     rank_of,
 )
-from histrs.gaussian_process._bound.rows import stacked
 from histrs.gaussian_process._bound.scores import (
     ExactScore,
     Score,
     ScoreWithIntercept,
     ScoreWithPairs,
     TabulatedScore,
+    compact_score,
 )
 from histrs.gaussian_process._bound.splines import SmoothRows, SmoothScore, SmoothTerm
-from histrs.gaussian_process._bound.with_pairs import WithPairs
+from histrs.gaussian_process._kernels.algebra import stacked
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
 from histrs.gaussian_process._row_weights import appended, rows_of

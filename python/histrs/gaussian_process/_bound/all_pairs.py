@@ -15,8 +15,8 @@ from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
-from histrs.gaussian_process._bound.rows import stacked
 from histrs.gaussian_process._bound.scores import Score, ScoreOfPairs
+from histrs.gaussian_process._kernels.algebra import stacked
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._memory import most_stored_rows, physical_memory
 from histrs.gaussian_process._options import Interpolation, PreconditionerName

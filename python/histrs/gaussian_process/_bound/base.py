@@ -14,7 +14,6 @@ from histrs._solvers.preconditioners import Indices, Preconditioner
 from histrs._typing import Array
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
-from histrs.gaussian_process._systems.weights import WeightFactor
 
 AnyPreconditioner = Preconditioner | LowRank | Landmarks
 
@@ -106,7 +105,7 @@ class Bound:
         """Say whether a factor is the better way to solve for so many right-hand sides."""
         raise NotImplementedError
 
-    def factor(self, s: float, row_scale: Array | None) -> WeightFactor | None:
+    def factor(self, s: float, row_scale: Array | None) -> Any:
         """Return the factor of `K + s I` by fewer weights than rows; None without such."""
         return None
 

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._checks.validation import to_core
-from histrs._distributed.rows import in_memory, is_dask
+from histrs._distributed.cluster import (
+    computed,
+    delayed_call,
+    kept,
+    lazy,
+    placed,
+    total,
+)
+from histrs._distributed.rows import as_rows, count_task_threads, in_memory, is_dask, rows_of_blocks
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Identity, Indices
@@ -19,8 +30,153 @@ from histrs.gaussian_process._bound.base import AnyPreconditioner
 from histrs.gaussian_process._bound.preconditioners import n_knots_of, name_of, rank_of
 from histrs.gaussian_process._bound.scores import Score, ScoreWithIntercept
 from histrs.gaussian_process._distributed.columns import DistributedColumns, DistributedScore
-from histrs.gaussian_process._distributed.projection import DistributedProjection
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
+
+# Rows whose quantiles are knots.
+_SAMPLE_ROWS = 4096
+
+
+class RowProjection:
+    """Some rows, weighted, projected on the knots of a sample; pickled as the rows."""
+
+    def __init__(self, rows: Any, sample: Array, n_knots: int, n_jobs: int | None) -> None:
+        self._rows = as_rows(rows)
+        self._others = sample, n_knots, n_jobs
+        n_threads = self.n_threads
+        base = _projection_of(sample, n_knots, n_threads)
+        self._projection = base.of_rows(_histrs.SortedColumns(self._rows, n_threads), n_threads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return how it is made again."""
+        return RowProjection, (self._rows, *self._others)
+
+    def __sizeof__(self) -> int:
+        """Return the bytes that a worker needs: an index and a number per value, and rows."""
+        return int(self._rows.nbytes + 12 * self._rows.size)
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of a task."""
+        return count_task_threads(self._others[2])
+
+    def select(self, rows: Indices) -> RowProjection:
+        """Return some of the rows."""
+        part = object.__new__(RowProjection)
+        part._others, part._rows = self._others, self._rows[rows]
+        part._projection = self._projection.select(rows, self.n_threads)
+        return part
+
+    def gram(self) -> Array:
+        """Return `Phi^T Phi`."""
+        return self._projection.gram(self.n_threads)
+
+    def weighted_gram(self, weights: Array) -> Array:
+        """Return `Phi^T W Phi`."""
+        return self._projection.weighted_gram(weights, self.n_threads)
+
+    def project(self, V: Array) -> Array:
+        """Return `Phi^T V`."""
+        return self._projection.project(V, self.n_threads)
+
+    def expand(self, W: Array) -> Array:
+        """Return `Phi W`."""
+        return self._projection.expand(W, self.n_threads)
+
+
+class DistributedProjection:
+    """The rows of a dask array, projected on knots; it has the methods of `KnotProjection`.
+
+    Knots are quantiles of a few rows, which come here. Each partition of the rows is projected by a
+    worker, which gets its part of vectors alone.
+
+    Parameters
+    ----------
+    X : dask array of shape (n_rows, n_columns)
+        Rows, weighted.
+    n_knots : int
+        Knots of a column.
+    n_jobs : int or None
+        Threads of a task.
+    """
+
+    _base: _histrs.KnotProjection
+
+    def __init__(self, X: Any, n_knots: int, n_jobs: int | None) -> None:
+        n_rows = int(X.shape[0])
+        rng = np.random.default_rng(0)
+        chosen = np.sort(rng.choice(n_rows, min(n_rows, _SAMPLE_ROWS), replace=False))
+        sample = np.ascontiguousarray(X[chosen].compute(), dtype=np.float64)
+        self._base = _projection_of(sample, n_knots, 1)
+        if X.numblocks[0] > 1:
+            sizes = X.chunks[0]
+        else:
+            n_parts = max(1, min(n_rows, X.numblocks[1]))
+            sizes = np.diff([n_rows * k // n_parts for k in range(n_parts + 1)]).tolist()
+        self._edges = [0, *np.cumsum(sizes).tolist()]
+
+        def delayed() -> list[Any]:
+            rows = X.rechunk({0: tuple(sizes), 1: -1}, method="tasks").to_delayed().ravel()
+            make = lazy(RowProjection)
+            of_workers = placed(sample)
+            return [make(part, of_workers, n_knots, n_jobs) for part in rows]
+
+        self._delayed: Callable[[], list[Any]] = delayed
+        self._kept: list[Any] | None = None
+
+    @property
+    def _parts(self) -> list[Any]:
+        if self._kept is None:
+            self._kept = kept(self._delayed())
+        return self._kept
+
+    def _of_parts(self, V: NDArray[Any]) -> list[Any]:
+        return [np.ascontiguousarray(V[a:b]) for a, b in pairwise(self._edges)]
+
+    def _summed(self, name: str, V: NDArray[Any] | None = None) -> Array:
+        """Return the sum of what parts make of their rows of `V`."""
+        arguments = [()] * len(self._parts) if V is None else [(v,) for v in self._of_parts(V)]
+        pairs = zip(self._parts, arguments, strict=True)
+        # What a scheduler of this process still holds is left alone.
+        return np.array(computed(total([delayed_call(part, name, *v) for part, v in pairs])))
+
+    # ---- what the core's projections can do ----------------------------------------------------
+
+    def inverse_kernel(self) -> tuple[Array, Array]:
+        """Return the diagonal of the inverse kernel of the knots, and what is above it."""
+        return self._base.inverse_kernel()
+
+    def gram(self, n_threads: int) -> Array:
+        """Return `Phi^T Phi`."""
+        return self._summed("gram")
+
+    def weighted_gram(self, weights: Array, n_threads: int) -> Array:
+        """Return `Phi^T W Phi`."""
+        return self._summed("weighted_gram", weights)
+
+    def project(self, V: Array, n_threads: int) -> Array:
+        """Return `Phi^T V`."""
+        return self._summed("project", V)
+
+    def expand(self, W: Array, n_threads: int) -> Array:
+        """Return `Phi W`."""
+        of_all = placed(W)
+        return np.vstack(computed([delayed_call(part, "expand", of_all) for part in self._parts]))
+
+    def select(self, rows: Indices, n_threads: int) -> DistributedProjection:
+        """Return some of the rows, which are in ascending order."""
+        some, edges = rows_of_blocks(rows, self._edges)
+        selected = object.__new__(DistributedProjection)
+        selected._base, selected._kept, selected._edges = self._base, None, edges
+        selected._delayed = lambda: [
+            delayed_call(self._parts[k], "select", local.astype(np.int64)) for k, local in some
+        ]
+        return selected
+
+
+def _projection_of(sample: Array, n_knots: int, n_threads: int) -> _histrs.KnotProjection:
+    columns = _histrs.SortedColumns(sample, n_threads)
+    return _histrs.KnotProjection(columns, n_knots, n_threads)
+
 
 # Rows up to which the matrix is stored here unless the solver is told: it takes 46 MB, and is of as
 # many rows as the likelihood of several classes takes by default.

@@ -8,8 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
-from histrs._typing import Array
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
@@ -309,3 +311,13 @@ Kernel._operations.update(
         "*": lambda first, second: Product(as_kernel(first), as_kernel(second)),
     }
 )
+
+
+def stacked(X: Any, below: Any) -> Any:
+    """Return the rows of both, in the container of the first."""
+    if isinstance(X, Views):
+        return Views(*map(stacked, X.of, below.of))
+    if not is_sparse(X):
+        return np.vstack([X, below.toarray() if is_sparse(below) else below])
+    both: Matrix = type(X)(sparse.vstack([X, sparse.csr_array(below)], format="csr"))
+    return both

@@ -9,10 +9,28 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
-from histrs._checks.validation import count_threads
-from histrs._typing import Array
+from histrs._checks.validation import count_threads, to_core
+from histrs._typing import Array, CoreMatrix, Matrix
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
+
+
+def as_matrix(X: Any) -> Any:
+    """Return rows as a matrix, dense or sparse."""
+    return X if sparse.issparse(X) else np.asarray(X)
+
+
+def double_pair(X: Matrix, Y: Matrix | None) -> tuple[CoreMatrix, CoreMatrix | None]:
+    """Return both as the core takes them: in double precision and of one kind."""
+    X = X.astype(np.float64, copy=False)
+    if Y is None:
+        return to_core(X), None
+    Y = Y.astype(np.float64, copy=False)
+    if sparse.issparse(X) != sparse.issparse(Y):
+        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
+    return to_core(X), to_core(Y)
+
 
 # Values of each parameter that a search begins with the best of.
 _N_TRIED = 9

@@ -16,7 +16,7 @@ from histrs._checks.validation import to_core
 from histrs._distributed.rows import is_dask
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
-from histrs.gaussian_process._distributed.weights import weighted
+from histrs.gaussian_process._distributed.arrays import weighted
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
 
 TransformName: TypeAlias = Literal["identity", "power", "exponential"]

@@ -11,8 +11,7 @@ from histrs import _histrs
 from histrs._checks.scale import may_overflow
 from histrs._checks.validation import to_core
 from histrs._typing import Array, Matrix
-from histrs.gaussian_process._kernels.base import Kernel, Takes
-from histrs.gaussian_process._kernels.rows import as_matrix, double_pair
+from histrs.gaussian_process._kernels.base import Kernel, Takes, as_matrix, double_pair
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 

@@ -17,14 +17,17 @@ from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._distributed.bound import sorted_columns
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._kernels.splines import Splines
+from histrs.gaussian_process._kernels.intersection import Splines
+from histrs.gaussian_process._learning.feature_weights import (
+    VAGUE_INTERCEPT,
+    likelier_weights,
+    relevant_weights,
+)
 from histrs.gaussian_process._learning.hyperparameters import SCALES, Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.pairs import chosen_pairs, likelihood_of_pairs
 from histrs.gaussian_process._learning.problem import Problem
-from histrs.gaussian_process._learning.relevance import relevant_weights
-from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT, likelier_weights
 from histrs.gaussian_process._systems.system import System
 
 # Part of the spread of the largest column, below which all others together hardly count; and rows,

@@ -9,18 +9,18 @@ import numpy as np
 
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
-from histrs.gaussian_process._kernels.level_columns import (
+from histrs.gaussian_process._kernels.levels import (
     LevelCategories,
     LevelColumn,
+    LevelKernel,
     LevelPair,
 )
-from histrs.gaussian_process._kernels.levels import LevelKernel
+from histrs.gaussian_process._learning.feature_weights import VAGUE_INTERCEPT
 from histrs.gaussian_process._learning.hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
-from histrs.gaussian_process._learning.level_likelihood import LevelLikelihood
+from histrs.gaussian_process._learning.likelihood import LevelLikelihood
 from histrs.gaussian_process._learning.pairs import chosen_pairs
 from histrs.gaussian_process._learning.problem import Problem
-from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT
 
 # Levels that weights are learned on first; and weights that all levels of all columns have
 # together, if that suits, and levels of a column at most.

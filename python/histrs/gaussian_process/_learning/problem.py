@@ -1,9 +1,10 @@
-"""Rows and targets to learn a kernel from, with all that a fit says of them."""
+"""Rows and targets to learn a kernel from, and how any kernel of rows is learned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
@@ -11,17 +12,71 @@ from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._checks.validation import count_threads
-from histrs._distributed.rows import in_memory
+from histrs._distributed.rows import in_memory, is_dask
 from histrs._typing import Array
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound, check_memory
 from histrs.gaussian_process._bound.base import Bound
-from histrs.gaussian_process._bound.bind import bind
 from histrs.gaussian_process._bound.levels import LevelBound
-from histrs.gaussian_process._learning.hyperparameters import Scales
-from histrs.gaussian_process._learning.level_likelihood import LevelLikelihood
-from histrs.gaussian_process._learning.likelihood import Likelihood
+from histrs.gaussian_process._distributed.bound import DistributedBound
+from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._kernels.levels import LevelKernel
+from histrs.gaussian_process._learning.hyperparameters import SCALES, Hyperparameters, Scales
+from histrs.gaussian_process._learning.learner import Learner
+from histrs.gaussian_process._learning.likelihood import LevelLikelihood, Likelihood
 from histrs.gaussian_process._options import LogDetName, Solver
 from histrs.gaussian_process._row_weights import roots, rows_of
 from histrs.gaussian_process._systems.system import System
+
+
+def bind(
+    kernel: GeneralizedKernel | LevelKernel | Kernel,
+    X: Any,
+    weights: Array | None,
+    solver: Solver,
+    n_jobs: int | None,
+    base: _histrs.SortedColumns | None = None,
+) -> Bound:
+    """Return a kernel on its training rows, as the solver asks or as suits.
+
+    Parameters
+    ----------
+    kernel : GeneralizedKernel, LevelKernel or Kernel
+        The kernel of a fit.
+    X : rows
+        Training rows, as a fit keeps them.
+    weights : ndarray of shape (n_rows,) or None
+        Weights of the rows, by which functions are centred; None for 1.
+    solver : Solver
+        How systems are solved.
+    n_jobs : int or None
+        Threads.
+    base : SortedColumns, default=None
+        The columns of an additive kernel, where they are sorted already.
+    """
+    n_threads = count_threads(n_jobs)
+    if isinstance(kernel, GeneralizedKernel):
+        given: dict[str, Any] = {"X": X, "kernel": kernel, "n_threads": n_threads}
+        if is_dask(X):
+            return DistributedBound(n_jobs=n_jobs, base=base, **given)
+        return MinimaBound(weights=weights, base=base, **given)
+    if isinstance(kernel, LevelKernel):
+        return LevelBound(X=X, kernel=kernel, n_threads=n_threads)
+    kind = StoredBound if keeps_all_pairs(kernel, X.shape[0], solver) else MatrixBound
+    return kind(X=X, kernel=kernel, n_threads=n_threads)
+
+
+def keeps_all_pairs(kernel: Kernel, n_rows: int, solver: Solver) -> bool:
+    """Say whether all pairs of so many rows are kept in few bytes, and nothing is factorised."""
+    if solver.name == "auto":
+        return kernel.can_be_stored and n_rows > kernel.most_factorised
+    if solver.name == "cg" and not kernel.can_be_stored:
+        raise ValueError(
+            f"solver='cg' multiplies what is kept of all pairs of rows in few bytes, and "
+            f"{kernel!r} has no such thing: set solver='auto'."
+        )
+    return solver.name == "cg"
 
 
 @dataclass(frozen=True)
@@ -103,3 +158,61 @@ class Problem:
             row_scale=roots(self.weights),
             stays=self.stays,
         )
+
+
+# Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
+# rows; noise and amplitude from all.
+_LEARNING_ROWS = 2048
+# Rows that noise and amplitude are learned from where nothing is factorised.
+_SCALE_ROWS = 4096
+
+
+def learn_by_factors(
+    problem: Problem,
+    values: Hyperparameters,
+    learner: Learner,
+    random: Callable[[], np.random.RandomState],
+    *,
+    leaves_out: bool,
+) -> tuple[Hyperparameters, Bound]:
+    """Return the hyper-parameters, and their kernel on the rows.
+
+    Parameters
+    ----------
+    problem : Problem
+        Rows and targets.
+    values : Hyperparameters
+        Where the search starts.
+    learner : Learner
+        Searches.
+    random : callable
+        Returns what draws rows, where there are many.
+    leaves_out : bool
+        Whether hyper-parameters are those that predict rows best that are left out.
+    """
+    kernel: Kernel = values.kernel
+    bound, n = problem.bind(kernel), len(problem.Y)
+    # Once for all draws, and not at all where there is none.
+    random = cache(random)
+    part = problem
+    if isinstance(bound, MatrixBound):
+        # The matrix and a factor a system, beside what the matrix is made of.
+        check_memory(n, kernel.n_parts + 1 + len(values.noise))
+        likelihood = problem.likelihood(bound)
+    else:
+        some = np.sort(random().choice(n, min(n, _SCALE_ROWS), replace=False))
+        part = problem.of_rows(some, exact=True)
+        likelihood = part.likelihood(part.bind(kernel))
+    m = len(part.Y)
+    if m <= _LEARNING_ROWS or not kernel.free():
+        best = learner.by_leaving_out if leaves_out else learner.best
+        values = best(values, likelihood)
+    else:
+        few = part.of_rows(np.sort(random().choice(m, _LEARNING_ROWS, replace=False)), exact=True)
+        of_few = few.likelihood(few.bind(kernel))
+        if leaves_out:
+            # Some of the rows have told of noise as well as all would.
+            values = learner.by_leaving_out(values, of_few)
+        else:
+            values = learner.best(learner.best(values, of_few), likelihood, SCALES)
+    return values, bound.with_kernel(values.kernel)

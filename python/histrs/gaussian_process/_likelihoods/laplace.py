@@ -23,11 +23,37 @@ from histrs._solvers.row_scale import scale_both_sides
 from histrs._typing import Array
 from histrs._weights import index_of_best
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
-from histrs.gaussian_process._learning.leave_one_out import diagonal_of_inverse, less_left_out
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.spectrum import Evaluation
-from histrs.gaussian_process._likelihoods.bias import BIAS_VARIANCE, BiasSolution
 from histrs.gaussian_process._systems.system import System
+
+# Prior variance of the bias.
+BIAS_VARIANCE = 4.0
+
+
+@dataclass(frozen=True)
+class BiasSolution:
+    """What a constant beside the kernel adds to it, by the formula of Sherman and Morrison."""
+
+    weights: Array
+    """`(K + W^-1 / a)^-1 1`."""
+    determinant: float
+    """Prior variance of the bias over its posterior one."""
+
+    def in_inverse(self, amplitude: float) -> Array:
+        """Return what it takes from the diagonal of the inverse."""
+        taken: Array = BIAS_VARIANCE / amplitude / self.determinant * self.weights**2
+        return taken
+
+    def root_covariance(self, seen: Array, prior: float) -> Array:
+        """Return `r`, where `r r^T` is what it adds to the covariance of functions of rows.
+
+        `seen` are scores of the rows by its weights; `prior` is what it adds to the functions: 1,
+        or 0 to the term of a feature.
+        """
+        root: Array = (BIAS_VARIANCE / self.determinant) ** 0.5 * (prior - seen)
+        return root
+
 
 _MAX_STEPS = 60
 _LEAST_STEP = 1e-6
@@ -83,8 +109,8 @@ def left_out(
 
     `stays` is what part of each row it keeps; None for 0.
     """
-    diagonal = diagonal_of_inverse(system) - of_bias.in_inverse(system.amplitude)
-    means: Array = targets - weights / less_left_out(system, diagonal, stays)
+    diagonal = system.inverse_diagonal - of_bias.in_inverse(system.amplitude)
+    means: Array = targets - weights / system.left_out(diagonal, stays)
     return means
 
 

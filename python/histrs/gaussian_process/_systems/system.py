@@ -219,6 +219,20 @@ class System:
         trace = self.diagonal.sum()
         return survives_single_precision(trace, self.s) and self.s > 1e-15 and trace < 1e15
 
+    @property
+    def inverse_diagonal(self) -> Array:
+        """Diagonal of `(K + s W^-1)^-1`, by the factor."""
+        diagonal: Array = self.factor.inverse_diagonal()
+        return diagonal if self.row_scale is None else self.row_scale**2 * diagonal
+
+    def left_out(self, inverse_diagonal: Array, stays: Array | None) -> Array:
+        """Return what divides weights where `stays`, a part of each row, is not left out."""
+        if stays is None:
+            return inverse_diagonal
+        of_rows = 1.0 if self.row_scale is None else self.row_scale**2
+        divisor: Array = (1.0 - stays) * inverse_diagonal + stays * (of_rows / self.s)
+        return divisor
+
     def tolerance(self, tol: Array) -> Array:
         """Return tolerances, as far as what is kept of the rows can tell."""
         return np.maximum(tol, self.bound.least_tol)

@@ -1,4 +1,6 @@
-"""Weights of the features that the likelihood asks for, as far as held-out rows agree.
+"""Weights of features: by their spread or as they are, or those that the likelihood asks for.
+
+The last are followed as far as held-out rows agree.
 
 The slope of the likelihood by the logarithm of a weight is half the difference of
 `w alpha^T K_d alpha` and `w tr(A^-1 K_d)` (Rasmussen and Williams, 2006, equation 5.9), and its
@@ -15,6 +17,8 @@ near their targets and a few rows are surely wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -29,8 +33,92 @@ from histrs._distributed.rows import in_memory
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
+from histrs.gaussian_process._learning.likelihood import Likelihood
+from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._learning.spectrum import profiled_costs
-from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT
+
+# Variance of the intercept, in means of the kernel over the rows: from 1 on, it hardly matters
+# which.
+VAGUE_INTERCEPT = 3.0
+# Rows whose likelihood tells: twice as many take four to eight times as long.
+_MOST_ROWS = 512
+# Logarithm of the likelihood ratio from which on columns count as they are. Below, the rows hardly
+# tell, and the units of columns should not.
+_CLEAR = 8.0
+# Mean of the kernel's diagonal, which needs no weights up to this, and down to 1 over this.
+_USUAL = 1e6
+_LARGEST_EXPONENT = 1000
+# Ratios of noise to the mean diagonal of the kernel, of which the likeliest is taken.
+_RATIOS = np.logspace(-6, 3, 60)
+
+
+def likelier_weights(problem: Problem, start: Hyperparameters, intercept: Any) -> Hyperparameters:
+    """Return the start, or one with features of weight 1 where that is clearly likelier.
+
+    Each kernel has the noise and signal variances that suit it best.
+
+    Parameters
+    ----------
+    problem : Problem
+        Rows and centred targets, of which 512 tell where there are more.
+    start : Hyperparameters
+        With the weights that are kept unless others are likelier.
+    intercept : float or "auto"
+        Prior variance of a constant.
+    """
+    some = problem.of_rows(problem.some_rows(_MOST_ROWS), exact=True)
+    if not np.any(some.Y):
+        return start
+    likelihood = some.likelihood(some.bind(start.kernel))
+    shared = len(start.noise) == 1
+    # Where numbers are so large that nothing can be solved, they cannot do without weights. On
+    # matrices of this size, BLAS's threads mostly wait for one another.
+    with suppress(ValueError, linalg.LinAlgError), blas_threads_at_most(1):
+        unweighted = replace(start.kernel, weights=_equal_weights(likelihood, start.kernel))
+        gain = _log_evidence(likelihood, unweighted, intercept, shared=shared)
+        gain -= _log_evidence(likelihood, start.kernel, intercept, shared=shared)
+        if gain > _CLEAR:
+            return replace(start, kernel=unweighted)
+    return start
+
+
+def _equal_weights(likelihood: Likelihood, kernel: GeneralizedKernel) -> Array | None:
+    """Return None, or weights that are all one power of two, where numbers are huge or tiny.
+
+    With them, the signal variance stays within usual bounds whatever the unit of all columns.
+    """
+    system = likelihood.system(replace(kernel, weights=None), Scales(1.0, 1.0))
+    system.check()
+    size = system.mean_variance
+    if 1.0 / _USUAL <= size <= _USUAL:
+        return None
+    # Of subnormal numbers, the weight would overflow.
+    exponent = min(-int(np.frexp(size)[1]), _LARGEST_EXPONENT)
+    return np.full(system.bound.X.shape[1], np.ldexp(1.0, exponent))
+
+
+def _log_evidence(
+    likelihood: Likelihood, kernel: GeneralizedKernel, intercept: Any, *, shared: bool
+) -> float:
+    """Return the likelihood at the best noise and signal variance, up to what all kernels share."""
+    system = likelihood.system(kernel, Scales(1.0, 1.0))
+    vague = VAGUE_INTERCEPT * system.mean_variance
+    constant = vague if intercept == "auto" else float(intercept)
+    kernel = replace(kernel, intercept_variance=constant)
+    K = likelihood.system(kernel, Scales(1.0, 1.0)).kernel_matrix()
+    nodes, Q = linalg.eigh(K, overwrite_a=True)
+    nodes = np.maximum(nodes, 0.0)
+    Y = likelihood.targets
+    # Any kernel explains a target of one value.
+    Y = Y[:, np.any(Y != 0.0, axis=0)]
+    squares = (Q.T @ Y) ** 2
+    if shared:
+        squares = squares.mean(axis=1, keepdims=True)
+    unit = float(nodes.mean()) or 1.0
+    costs = np.min(profiled_costs(nodes, squares, _RATIOS * unit, likelihood.n_repeats), axis=0)
+    return float(-0.5 * Y.shape[1] * np.mean(costs))
+
 
 _MAX_ROWS = 2048
 _N_FOLDS = 3
@@ -39,7 +127,7 @@ _MAX_STEPS = 12
 _PATIENCE = 4
 # Part of the error without steps that the error with them must be below, and its standard errors.
 _GAIN = 0.95
-_CLEAR = 2.0
+_CLEAR_GAIN = 2.0
 # Precision of the prior on the logarithm of a weight in units of the start.
 _PRECISION = 0.3
 # The largest step of a logarithm.
@@ -47,7 +135,7 @@ _MOST = 3.0
 # Draws that means and variances of quadratic forms are estimated from.
 _N_DRAWS = 24
 # Ratios of noise to signal, in units of the largest eigenvalue, of which the likeliest is taken.
-_RATIOS = np.logspace(-8, 1, 60)
+_RATIOS_OF_LARGEST = np.logspace(-8, 1, 60)
 # The least factor of a weight, in units of the largest.
 _LEAST = 1e-12
 
@@ -156,7 +244,7 @@ def _best_number_of_steps(
             break
     best = int(np.argmin(totals))
     gain = errors[0] - errors[best]
-    clear = _CLEAR * float(gain.std()) * np.sqrt(len(gain))
+    clear = _CLEAR_GAIN * float(gain.std()) * np.sqrt(len(gain))
     is_better = totals[best] < _GAIN * totals[0] and gain.sum() > clear
     return best if is_better else 0
 
@@ -231,7 +319,7 @@ class _Path:
         nodes = np.maximum(nodes, 0.0)
         Z = self._Q.T @ self._Y
         squares = np.sum(Z**2, axis=1, keepdims=True)
-        ratios = (float(nodes[-1]) or 1.0) * _RATIOS
+        ratios = (float(nodes[-1]) or 1.0) * _RATIOS_OF_LARGEST
         s = ratios[np.argmin(profiled_costs(nodes, squares, ratios))]
         self._alpha = self._Q @ (Z / (nodes + s)[:, None])
         self._roots = 1.0 / np.sqrt(nodes + s)
