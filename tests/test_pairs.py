@@ -22,7 +22,7 @@ from histrs.gaussian_process._bound.pairs import (
     knots_of,
 )
 from histrs.gaussian_process._bound.preconditioners import WithPairs
-from histrs.gaussian_process._bound.scores import ExactScore, ScoreWithPairs
+from histrs.gaussian_process._bound.scores import ExactScore, PairScore, SumOfScores
 from histrs.gaussian_process._kernels.additive import check_pairs
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning import pairs as choice
@@ -200,7 +200,7 @@ def test_scores_are_sums_of_both_kernels(rng, monkeypatch):
     V = rng.normal(size=(50, 2))
     columns = _histrs.SortedColumns(X, 1)
     additive = ExactScore(columns, V, 1)
-    both = ScoreWithPairs(additive, PairTerm(kernel, 0.3, PairRows(kernel, X)), V, None)
+    both = SumOfScores(additive, PairScore(PairTerm(kernel, 0.3, PairRows(kernel, X)), V, None))
     expected = (intersection_kernel(others, X) + 0.3 * sum(by_definition(others, X))) @ V
     np.testing.assert_allclose(both.evaluate(others, 1), expected)
     monkeypatch.setattr(scores, "_ROWS", 5)

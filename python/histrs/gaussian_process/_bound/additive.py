@@ -29,9 +29,9 @@ from histrs.gaussian_process._bound.preconditioners import (
 )
 from histrs.gaussian_process._bound.scores import (
     ExactScore,
+    PairScore,
     Score,
-    ScoreWithIntercept,
-    ScoreWithPairs,
+    SumOfScores,
     TabulatedScore,
     compact_score,
 )
@@ -92,7 +92,6 @@ class AdditiveBound(Bound):
         return self.rows_of(self.X)
 
     def rows_of(self, X: Matrix) -> Matrix:
-        """Return the features of rows that the kernel takes minima of."""
         return self.kernel.rows(X, self.n_threads)
 
     @cached_property
@@ -107,7 +106,6 @@ class AdditiveBound(Bound):
 
     @cached_property
     def diagonal(self) -> Array:
-        """Diagonal of `K`."""
         return self.variances + self.kernel.intercept_variance
 
     @property
@@ -118,15 +116,12 @@ class AdditiveBound(Bound):
     # ---- products ----------------------------------------------------------------------------
 
     def product(self, V: Array) -> Array:
-        """Return `K V`."""
         return self._with_intercepts(self.columns.product(V, self.n_threads), V)
 
     def product_f32(self, V: Array) -> Array:
-        """Return nearly `K V`, with sums over minima in single precision."""
         return self._with_intercepts(self.columns.product_f32(V, self.n_threads), V)
 
     def intercepts(self, V: Array) -> Array:
-        """Return what weights of the training rows add to all rows."""
         added: Array = self.kernel.intercept_variance * V.sum(axis=0)
         return added
 
@@ -137,11 +132,9 @@ class AdditiveBound(Bound):
         return product
 
     def forms_by_feature(self, V: Array) -> Array:
-        """Return `v^T K_d v` for the part of each feature, a column for each `v`."""
         return self.columns.quadratic_forms(V, self.n_threads)
 
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
-        """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters."""
         by_column = self.forms_by_feature(panel) @ signs
         found: dict[str, Any] = {"feature_weights": by_column}
         if "exponent" in names:
@@ -170,7 +163,6 @@ class AdditiveBound(Bound):
         return int(self.X.nnz) if sparse.issparse(self.X) else int(n * d)
 
     def prefers_factor(self, n_outputs: int) -> bool:
-        """Say whether a factor is the better way to solve for so many right-hand sides."""
         costs = AdditiveBound.costs(self, n_outputs)
         if costs is None or self.n_rows > _MAX_CHOLESKY_ROWS:
             return False
@@ -179,7 +171,6 @@ class AdditiveBound(Bound):
 
     @property
     def is_small(self) -> bool:
-        """Whether a likelihood takes factors, and no estimates."""
         n = self.n_rows
         return bool(n <= _MAX_EXACT_ROWS and n * self.n_stored <= _MAX_EXACT_TERMS)
 
@@ -196,13 +187,11 @@ class AdditiveBound(Bound):
     # ---- other kernels and other rows ----------------------------------------------------------
 
     def with_kernel(self, kernel: GeneralizedKernel) -> Self:
-        """Return another kernel on the same rows, with sorted columns where they are the same."""
         same = self.kernel.same_as(kernel)
         columns = self.columns if same and not kernel.is_plain else None
         return replace(self, kernel=kernel, base=self.sorted_base, transformed=columns)
 
     def removed(self, kept: Indices, removed: Indices) -> Self:
-        """Return the kernel on the rows that are kept; both in ascending order."""
         base = self.sorted_base.remove(removed, self.n_threads)
         unused = self.kernel.is_plain or self.kernel.is_smooth
         columns = None if unused else self.columns.remove(removed, self.n_threads)
@@ -264,7 +253,6 @@ class MinimaBound(AdditiveBound):
 
     @property
     def n_function_numbers(self) -> int:  # type: ignore[override]
-        """Numbers that hold the functions of all features, of one output."""
         if self.smooth is None:
             return self.columns.n_knots
         return 4 * self.smooth.rows.columns.n_knots
@@ -281,12 +269,10 @@ class MinimaBound(AdditiveBound):
 
     @property
     def variances(self) -> Array:
-        """Kernel of each row with itself, without the intercept."""
         return self.row_sums if self.pairs is None else self.row_sums + self.pairs.diagonal
 
     @cached_property
     def row_sums(self) -> Array:
-        """Additive kernel of each row with itself: the sum of the row of minima."""
         if self.smooth is not None:
             return self.smooth.diagonal
         if self.kernel.is_plain:
@@ -296,13 +282,11 @@ class MinimaBound(AdditiveBound):
     # ---- products ----------------------------------------------------------------------------
 
     def product(self, V: Array) -> Array:
-        """Return `K V`."""
         if self.smooth is None:
             return self._with_pairs(super().product(V), V)
         return self._with_intercepts(self.smooth.product(V), V)
 
     def product_f32(self, V: Array) -> Array:
-        """Return nearly `K V`, with sums over minima in single precision."""
         return self._with_pairs(super().product_f32(V), V)
 
     def _with_pairs(self, product: Array, V: Array) -> Array:
@@ -311,11 +295,9 @@ class MinimaBound(AdditiveBound):
         return product
 
     def matrix(self) -> Array:
-        """Return `K`, as a new array in C order."""
         return self.gram(self.rows) if self.smooth is None else self.smooth.kernel_matrix()
 
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
-        """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters."""
         if self.smooth is not None:
             forms = self.smooth.quadratic_forms(panel)
             return {name: float(form @ signs) for name, form in forms.items()}
@@ -329,7 +311,6 @@ class MinimaBound(AdditiveBound):
     def preconditioner(
         self, name: PreconditionerName, s: float, row_scale: Array | None
     ) -> AnyPreconditioner:
-        """Return what is nearly the inverse of `K + s I`, in the scale of rows."""
         if self.smooth is not None and name is not None:
             return of_splines(self.smooth, s, self.n_rows, self.n_threads, row_scale)
         additive = self._of_minima(name, s, row_scale)
@@ -349,7 +330,6 @@ class MinimaBound(AdditiveBound):
         return Identity()
 
     def check(self, solver: str) -> None:
-        """Refuse coordinate descent of what is not additive alone, and bad entries."""
         if self.pairs is not None and solver == "coordinate-descent":
             raise ValueError(
                 "solver='coordinate-descent' solves the additive kernel alone: choose another one "
@@ -362,15 +342,12 @@ class MinimaBound(AdditiveBound):
     # ---- any rows ------------------------------------------------------------------------------
 
     def prior(self, T: Matrix) -> Array:
-        """Return `k(x, x)` of rows."""
         return self._with_terms(self._additive_prior(T), T, PairTerm.prior)
 
     def gram(self, T: Matrix) -> Array:
-        """Return `K(T, T)`, in double precision."""
         return self._with_terms(self._additive_gram(T), T, PairTerm.gram)
 
     def cross(self, T: Matrix) -> Array:
-        """Return `K(X_train, T)`, in double precision."""
         return self._with_terms(self._additive_cross(T), T, PairTerm.cross)
 
     def _with_terms(
@@ -406,21 +383,17 @@ class MinimaBound(AdditiveBound):
         return _histrs.intersection_gram(to_core(left), to_core(right), self.n_threads)
 
     def columns_of_matrix(self, rows: Indices) -> Array:
-        """Return some columns of `K`."""
         return self.cross(self.rows[rows])
 
     def cross_of(self, some: NDArray[np.intp], T: Matrix) -> Array:
-        """Return `K(X_some, T)` of some training rows, of minima alone."""
         K = self._minima(self.rows_of(self.X[some]), T)
         K += self.kernel.intercept_variance
         return K
 
     def matrix_of(self, some: NDArray[np.intp]) -> Array:
-        """Return `K` of some training rows, for a kernel of minima alone."""
         return self.gram(self.rows_of(self.X[some]))
 
     def cross_product(self, T: Matrix, V: Array) -> Array:
-        """Return `K(T, X_train) V`."""
         V = np.ascontiguousarray(V)
         if self.smooth is not None:
             product = SmoothScore(self.smooth, V).evaluate(T, self.n_threads)
@@ -433,7 +406,6 @@ class MinimaBound(AdditiveBound):
         return product
 
     def means_held_out(self, without: Bound, held: Indices, weights: Array) -> Array:
-        """Return what weights of other rows say of those held out."""
         if self.smooth is None:
             return super().means_held_out(without, held, weights)
         # Functions are centred over the others.
@@ -450,13 +422,12 @@ class MinimaBound(AdditiveBound):
     # ---- scores --------------------------------------------------------------------------------
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        """Return `K(X, X_train) V` for any rows; with bins, from tables."""
         if self.smooth is not None:
             return SmoothScore(self.smooth, V, n_bins)
         score = self._score_of_minima(V, n_bins, interpolation)
         if self.kernel.intercept_variance == 0.0:
             return score
-        return ScoreWithIntercept(score, self.intercepts(V))
+        return SumOfScores(score, intercepts=self.intercepts(V))
 
     def _score_of_minima(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
         kernel, additive = self.kernel, self.columns
@@ -472,17 +443,15 @@ class MinimaBound(AdditiveBound):
             score = TabulatedScore(additive, V, n_bins, interpolation, self.n_threads)
         if self.pairs is None:
             return score
-        return ScoreWithPairs(score, self.pairs, V, kernel.weights)
+        return SumOfScores(score, PairScore(self.pairs, V, kernel.weights))
 
     # ---- other kernels and other rows ----------------------------------------------------------
 
     def reweighted(self, weights: Array | None) -> Self:
-        """Return the kernel on rows of other weights, where it is centred by these."""
         same = weights is self.weights or self.smooth is None
         return self if same else replace(self, weights=weights, smooth_rows=None)
 
     def with_kernel(self, kernel: GeneralizedKernel) -> Self:
-        """Return another kernel on the same rows, with what is known of them."""
         known_pairs = self.pairs is not None and kernel.pairs is self.kernel.pairs
         pair_rows = self.pairs.rows if known_pairs and self.pairs is not None else None
         if not kernel.is_smooth and not self.kernel.is_smooth:
@@ -497,7 +466,6 @@ class MinimaBound(AdditiveBound):
         )
 
     def inserted(self, X: Matrix, weights: Array | None) -> Self:
-        """Return the kernel on further rows behind these, of such weights; None is 1."""
         # Reads every entry and names the first bad one.
         base = self.sorted_base.insert(to_core(X), self.n_threads)
         T = self.rows_of(X)

@@ -74,11 +74,9 @@ class AllPairs(Bound):
 
     @property
     def diagonal(self) -> Array:
-        """Diagonal of `K`."""
         return self.kernel.diagonal(self.X, self.n_threads)
 
     def check(self, solver: str) -> None:
-        """Refuse ways to solve that are of additive kernels."""
         if solver not in ("auto", "cholesky", "cg"):
             raise ValueError(
                 f"solver={solver!r} is of additive kernels, and {self.kernel!r} is none: choose "
@@ -97,39 +95,31 @@ class AllPairs(Bound):
             yield rows, self.kernel.between(T[rows], self.X, n_threads)
 
     def prior(self, T: Any) -> Array:
-        """Return `k(x, x)` of rows."""
         with may_overflow():
             variances = self.kernel.diagonal(T, self.n_threads)
         check_computed(variances, "Variances")
         return variances
 
     def gram(self, T: Any) -> Array:
-        """Return `K(T, T)`."""
         return self.kernel.between(T, None, self.n_threads)
 
     def cross(self, T: Any) -> Array:
-        """Return `K(X_train, T)`."""
         parts = [k.T for _, k in self.blocks(T)]
         return np.hstack(parts) if parts else np.empty((self.n_rows, 0))
 
     def columns_of_matrix(self, rows: Indices) -> Array:
-        """Return some columns of `K`."""
         return self.kernel.between(self.X[rows], self.X, self.n_threads).T
 
     def cross_of(self, some: NDArray[np.intp], T: Any) -> Array:
-        """Return `K(X_some, T)` of some training rows."""
         return self.kernel.between(self.X[some], T, self.n_threads)
 
     def matrix_of(self, some: NDArray[np.intp]) -> Array:
-        """Return `K` of some training rows."""
         return self.kernel.between(self.X[some], None, self.n_threads)
 
     def cross_product(self, T: Any, V: Array) -> Array:
-        """Return `K(T, X_train) V`."""
         return ScoreOfPairs(self.blocks, V).evaluate(T, self.n_threads)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        """Return `K(X, X_train) V` for any rows."""
         return ScoreOfPairs(self.blocks, V)
 
     # ---- other rows ----------------------------------------------------------------------------
@@ -139,11 +129,9 @@ class AllPairs(Bound):
         raise NotImplementedError
 
     def inserted(self, X: Any, weights: Array | None) -> Self:
-        """Return the kernel on further rows behind these."""
         return self._of_rows(stacked(self.X, X))
 
     def removed(self, kept: Indices, removed: Indices) -> Self:
-        """Return the kernel on the rows that are kept."""
         return self._of_rows(self.X[kept])
 
 
@@ -168,7 +156,6 @@ class MatrixBound(AllPairs):
         return self.kernel.matrix(self.parts)
 
     def matrix(self) -> Array:
-        """Return `K`, as a new array in C order."""
         return self._kept.copy() if "_kept" in vars(self) else self.kernel.matrix(self.parts)
 
     def product(self, V: Array) -> Array:
@@ -177,7 +164,6 @@ class MatrixBound(AllPairs):
         return product
 
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
-        """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters."""
         of_entries = (panel * signs) @ panel.T
         return {
             name: float(np.vdot(self.kernel.derivative(name, self.parts), of_entries))
@@ -185,21 +171,17 @@ class MatrixBound(AllPairs):
         }
 
     def prefers_factor(self, n_outputs: int) -> bool:
-        """Say that a factor is the better way to solve."""
         return True
 
     @property
     def is_small(self) -> bool:
-        """Whether a likelihood takes factors: it does."""
         return True
 
     def with_kernel(self, kernel: Kernel) -> Self:
-        """Return another kernel on the same rows; another expression has other parts."""
         same = type(kernel) is type(self.kernel)
         return replace(self, kernel=kernel, known_parts=self.parts if same else None)
 
     def lighter(self) -> Self:
-        """Return the same without the matrix and its parts."""
         return replace(self, known_parts=None)
 
     def check_size(self, n_rows: int, n_systems: int) -> None:
@@ -240,15 +222,12 @@ class StoredBound(AllPairs):
 
     @cached_property
     def diagonal(self) -> Array:
-        """Diagonal of `K`."""
         return self.kernel.diagonal(self.X, self.n_threads)
 
     def product(self, V: Array) -> Array:
-        """Return `K V`."""
         return self.kernel.product(self.stored, np.ascontiguousarray(V), self.n_threads)
 
     def with_kernel(self, kernel: Kernel) -> Self:
-        """Return another kernel on the same rows."""
         return self if kernel is self.kernel else replace(self, kernel=kernel)
 
     def as_matrix(self) -> MatrixBound:
@@ -257,7 +236,6 @@ class StoredBound(AllPairs):
         return MatrixBound(X=self.X, kernel=self.kernel, n_threads=self.n_threads)
 
     def matrix(self) -> Array:
-        """Return `K`, as a new array in C order, if memory holds it."""
         return self.as_matrix().matrix()
 
     def prefers_factor(self, n_outputs: int) -> bool:

@@ -82,7 +82,6 @@ class LevelBound(Bound):
         return _histrs.level_forms(T, self.kernel.n_codes, Q, self.n_threads)
 
     def forms_by_feature(self, V: Array) -> Array:
-        """Return `v^T K_d v` for the part of each feature, a column for each `v`."""
         squares = self.kernel.prior[:, None] * self.weights(V) ** 2
         n = self.X.shape[1]
         return np.vstack([squares[self.kernel.part(d)[1]].sum(axis=0) for d in range(n)])
@@ -100,26 +99,21 @@ class LevelBound(Bound):
 
     @property
     def diagonal(self) -> Array:
-        """Diagonal of `K`."""
         return self.prior(self.codes)
 
     @property
     def variances(self) -> Array:
-        """The same, without what is common to all rows."""
         return self.diagonal - self.kernel.intercept_variance
 
     def product(self, V: Array) -> Array:
-        """Return `K V`."""
         return self._at(self._tables(V), self.codes)
 
     def matrix(self) -> Array:
-        """Return `K`, as a new array in C order."""
         return self.gram(self.codes)
 
     # ---- how systems are solved ----------------------------------------------------------------
 
     def prefers_factor(self, n_outputs: int) -> bool:
-        """Say whether a factor is the better way to solve for so many right-hand sides."""
         return True
 
     def factor(self, s: float, row_scale: Array | None) -> WeightFactor:
@@ -128,11 +122,9 @@ class LevelBound(Bound):
 
     @property
     def is_small(self) -> bool:
-        """Whether a likelihood takes factors, and no estimates."""
         return True
 
     def check(self, solver: str) -> None:
-        """Refuse ways to solve that are not by the weights."""
         if solver not in ("auto", "cholesky"):
             raise ValueError(
                 f"solver={solver!r} is of rows, and Intersection(levels=...) is solved for its "
@@ -146,15 +138,12 @@ class LevelBound(Bound):
         return self.kernel.codes(X)
 
     def prior(self, T: Codes) -> Array:
-        """Return `k(x, x)` of rows."""
         return self._at(self.kernel.squared()[:, None], T)[:, 0]
 
     def gram(self, T: Codes) -> Array:
-        """Return `K(T, T)`."""
         return self._between(T, T)
 
     def cross(self, T: Codes) -> Array:
-        """Return `K(X_train, T)`."""
         return self._between(self.codes, T)
 
     def _between(self, T: Codes, others: Codes) -> Array:
@@ -162,34 +151,27 @@ class LevelBound(Bound):
         return self.functions(self.kernel.prior[:, None] * weights, T)
 
     def columns_of_matrix(self, rows: Indices) -> Array:
-        """Return some columns of `K`."""
         return self._between(self.codes, np.ascontiguousarray(self.codes[:, rows]))
 
     def cross_of(self, some: NDArray[np.intp], T: Codes) -> Array:
-        """Return `K(X_some, T)` of some training rows."""
         return self._between(np.ascontiguousarray(self.codes[:, some]), T)
 
     def matrix_of(self, some: NDArray[np.intp]) -> Array:
-        """Return `K` of some training rows."""
         return self.gram(np.ascontiguousarray(self.codes[:, some]))
 
     def cross_product(self, T: Codes, V: Array) -> Array:
-        """Return `K(T, X_train) V`."""
         return self._at(self._tables(V), T)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        """Return `K(X, X_train) V` for any rows: it is a table as it is."""
         return LevelScore(np.ascontiguousarray(self._tables(V)), self.kernel.n_codes)
 
     def intercepts(self, V: Array) -> Array:
-        """Return what weights `V` of the training rows add to all rows alike."""
         intercepts: Array = self.kernel.intercept_variance * V.sum(axis=0)
         return intercepts
 
     # ---- other kernels and other rows ----------------------------------------------------------
 
     def with_kernel(self, kernel: LevelKernel) -> Self:
-        """Return another kernel on the same rows, with what is known of them."""
         changed = replace(self, kernel=kernel)
         if kernel.has_codes_of(self.kernel):
             names = ("codes", "_counts")
@@ -197,17 +179,14 @@ class LevelBound(Bound):
         return changed
 
     def lighter(self) -> Self:
-        """Return the same without what only a fit asks for."""
         changed = replace(self)
         vars(changed)["codes"] = self.codes
         return changed
 
     def inserted(self, X: Any, weights: Array | None) -> Self:
-        """Return the kernel on further rows behind these; knots stay where they are."""
         return self._on(np.vstack([self.X, X]), np.hstack([self.codes, self.kernel.codes(X)]))
 
     def removed(self, kept: Indices, removed: Indices) -> Self:
-        """Return the kernel on the rows that are kept; both in ascending order."""
         return self._on(self.X[kept], np.ascontiguousarray(self.codes[:, kept]))
 
     def _on(self, X: Any, codes: Codes) -> Self:
@@ -216,21 +195,14 @@ class LevelBound(Bound):
         return changed
 
 
-class LevelScore:
+class LevelScore(Score):
     """A score that is a table of levels."""
 
-    takes_features = False
-
     def __init__(self, tables: Array, n_codes: list[int]) -> None:
-        self._tables, self._n_codes = tables, n_codes
+        self._tables, self._n_codes, self.n_outputs = tables, n_codes, tables.shape[1]
 
     def evaluate(self, X: Any, n_threads: int) -> Array:
-        """Return the scores of every row, of shape (n_samples, n_outputs)."""
         return _histrs.level_scores(X, self._n_codes, self._tables, n_threads)
-
-    def error_bound(self) -> Array:
-        """Return zeros."""
-        return np.zeros(self._tables.shape[1])
 
 
 class WeightFactor:

@@ -13,6 +13,7 @@ from scipy import sparse
 from histrs import _histrs
 from histrs._checks.validation import to_core
 from histrs._typing import Array, Matrix
+from histrs.gaussian_process._bound.scores import Score
 
 # Of larger entries, the variance of sums over features would overflow: it stays as here.
 _LARGEST = 1e100
@@ -252,7 +253,7 @@ class _Functions:
         return scores
 
 
-class SmoothScore:
+class SmoothScore(Score):
     """`K(X, X_train) V` for any rows `X`.
 
     Parameters
@@ -265,20 +266,14 @@ class SmoothScore:
         At most so many knots per feature, 2 at least, are kept; None keeps all, which is exact.
     """
 
-    takes_features = False
-
     def __init__(self, term: SmoothTerm, V: Array, n_knots: int | None = None) -> None:
         V = term.centred_weights(V)
         self._term = term
         self._functions = _Functions(term, V, n_knots)
         self._offset = term.rows.masses @ term._sums(V)
+        self.n_outputs = V.shape[1]
 
     def evaluate(self, X: Matrix, n_threads: int) -> Array:
-        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
         scores = self._functions.evaluate(self._term.shifted(X))
         scores -= self._offset
         return scores
-
-    def error_bound(self) -> Array:
-        """Return zeros: with all knots, nothing is left out."""
-        return np.zeros(len(self._offset))

@@ -28,7 +28,7 @@ from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.additive import AdditiveBound
 from histrs.gaussian_process._bound.base import AnyPreconditioner
 from histrs.gaussian_process._bound.preconditioners import n_knots_of, name_of, rank_of
-from histrs.gaussian_process._bound.scores import Score, ScoreWithIntercept
+from histrs.gaussian_process._bound.scores import Score, SumOfScores
 from histrs.gaussian_process._distributed.columns import DistributedColumns, DistributedScore
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
 
@@ -201,7 +201,6 @@ class DistributedBound(AdditiveBound):
         return cast(DistributedColumns, self.columns)
 
     def matrix(self) -> Array:
-        """Return `K`, as a new array in C order."""
         # Sums may be what a scheduler of this process still holds.
         K = np.array(self.blocks.kernel_matrix(), order="C")
         K += self.kernel.intercept_variance
@@ -214,13 +213,11 @@ class DistributedBound(AdditiveBound):
         return None
 
     def prefers_factor(self, n_outputs: int) -> bool:
-        """Say whether a factor is the better way to solve for so many right-hand sides."""
         return self.n_rows <= _MAX_STORED_ROWS and super().prefers_factor(n_outputs)
 
     def preconditioner(
         self, name: PreconditionerName, s: float, row_scale: Array | None
     ) -> AnyPreconditioner:
-        """Return what is nearly the inverse of `K + s I`, in the scale of rows."""
         name = name_of(name, self.X.shape[1])
         if name is None:
             return Identity()
@@ -235,7 +232,6 @@ class DistributedBound(AdditiveBound):
     # ---- any rows ------------------------------------------------------------------------------
 
     def prior(self, T: Any) -> Array:
-        """Return `k(x, x)` of rows."""
         if is_dask(T):
             # What a scheduler of this process gives may not be written to.
             sums = np.array(T.astype(np.float64).sum(axis=1).compute())
@@ -251,26 +247,22 @@ class DistributedBound(AdditiveBound):
         return K
 
     def cross(self, T: Matrix) -> Array:
-        """Return `K(X_train, T)`."""
         K: Array = self.blocks.cross_kernel(T) + self.kernel.intercept_variance
         return K
 
     def columns_of_matrix(self, rows: Indices) -> Array:
-        """Return some columns of `K`."""
         K: Array = self.blocks.columns_of_kernel(rows).T + self.kernel.intercept_variance
         return K
 
     def cross_product(self, T: Matrix, V: Array) -> Array:
-        """Return `K(T, X_train) V`."""
         product = DistributedScore(self.blocks, V).evaluate(T, self.n_threads)
         return self._with_intercepts(product, V)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        """Return `K(X, X_train) V` for any rows; with bins, from tables."""
         score = DistributedScore(self.blocks, V, n_bins, interpolation)
         if self.kernel.intercept_variance == 0.0:
             return score
-        return ScoreWithIntercept(score, self.intercepts(V))
+        return SumOfScores(score, intercepts=self.intercepts(V))
 
 
 def sorted_columns(X: Any, n_jobs: int | None) -> _histrs.SortedColumns:

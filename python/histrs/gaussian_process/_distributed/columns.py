@@ -325,10 +325,8 @@ class DistributedColumns:
         return [delayed_call(block, name, *arguments) for block in self.blocks]
 
 
-class DistributedScore:
+class DistributedScore(Score):
     """`K(X, X_train) V` for any rows, from what workers make of `V` for their columns."""
-
-    takes_features = False
 
     def __init__(
         self,
@@ -354,7 +352,6 @@ class DistributedScore:
         return np.vstack([computed(self._scores(rows)) for rows in parts])
 
     def error_bound(self) -> Array:
-        """Return what no score of an output is off by more than, of shape (n_outputs,)."""
         return np.asarray(
             computed(total([delayed_call(part, "error_bound") for part in self._kept()]))
         )

@@ -123,16 +123,13 @@ class Interactions(Kernel):
         return (np.asarray(left @ self._core.covary(right.T.toarray())),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         matrix: Array = parts[0] * self.weight_
         return matrix
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of the weight: the matrix."""
         return self.matrix(parts)
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         diagonal: Array = self.weight_ * PairRows(self._core, as_matrix(X)).diagonal
         return diagonal
 

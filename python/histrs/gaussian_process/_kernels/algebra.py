@@ -51,15 +51,12 @@ class Constant(Kernel):
         return (np.broadcast_to(1.0, (X.shape[0], (X if Y is None else Y).shape[0])),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         return np.full(parts[0].shape, float(self.value_))
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of the value: the matrix."""
         return self.matrix(parts)
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the value for every row."""
         return np.full(X.shape[0], float(self.value_))
 
     def scale_is_among(self, names: Any) -> bool:
@@ -146,7 +143,6 @@ class _Pair(Kernel):
 
     @property
     def n_parts(self) -> int:
-        """How many matrices the parts are."""
         return self.k1.n_parts + self.k2.n_parts
 
     def _diagonals(self, X: Any, n_threads: int) -> list[Array]:
@@ -156,7 +152,6 @@ class _Pair(Kernel):
     # ---- parameters --------------------------------------------------------------------------
 
     def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned."""
         return {
             f"{k}__{name}": bounds
             for k, kernel in self._both.items()
@@ -164,12 +159,10 @@ class _Pair(Kernel):
         }
 
     def parameter(self, name: str) -> Any:
-        """Return a parameter, which is positive."""
         k, own = name.split("__", 1)
         return self._both[k].parameter(own)
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """Return the kernel with some parameters replaced."""
         changed = copy(self)
         for k, kernel in self._both.items():
             own = self._own(k, values)
@@ -184,7 +177,6 @@ class _Pair(Kernel):
 
     @property
     def ends_are_answers(self) -> frozenset[str]:
-        """Names of parameters that a search may well leave at a bound."""
         return frozenset(f"{k}__{n}" for k, one in self._both.items() for n in one.ends_are_answers)
 
 
@@ -216,18 +208,15 @@ class Sum(_Pair):
         return self.k1.leaves_level and self.k2.leaves_level
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         matrix = self.k1.matrix(parts[0])
         matrix += self.k2.matrix(parts[1])
         return matrix
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         first, second = self._diagonals(X, n_threads)
         return first + second
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of a parameter."""
         k, own = name.split("__", 1)
         return self._both[k].derivative(own, parts[0 if k == "k1" else 1])
 
@@ -264,18 +253,15 @@ class Product(_Pair):
         return self.k1.leaves_level or self.k2.leaves_level
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         matrix = self.k1.matrix(parts[0])
         matrix *= self.k2.matrix(parts[1])
         return matrix
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         first, second = self._diagonals(X, n_threads)
         return first * second
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of a parameter."""
         k, own = name.split("__", 1)
         first, second = parts
         if k == "k1":

@@ -84,12 +84,10 @@ class LogEuclidean(Kernel):
         return (cdist(X, X if Y is None else Y, "sqeuclidean"),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         K: Array = parts[0] * -self.gamma_
         return np.asarray(np.exp(K, out=K))
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of `gamma`."""
         exponents: Array = parts[0] * -self.gamma_
         derivative: Array = exponents * np.exp(exponents)
         return derivative
@@ -194,14 +192,12 @@ class Divergence(Kernel):
         return (_histrs.jbld_distances(X, Y, n_threads),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         K: Array = np.zeros_like(parts[0])
         for gamma, weight in self._terms():
             K += weight * np.exp(-gamma * parts[0])
         return K
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of gamma."""
         D, terms = parts[0], self._terms()
         if len(terms) == 1 and self.gamma_ >= (self._p - 1) / 2:
             derivative: Array = -self.gamma_ * D * np.exp(-self.gamma_ * D)

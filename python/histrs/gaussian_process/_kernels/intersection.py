@@ -176,12 +176,10 @@ class Intersection(Kernel):
         return (_histrs.intersection_gram(left, right, n_threads),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         matrix: Array = parts[0] + self.intercept_variance_
         return matrix
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         return _histrs.row_sums(to_core(X), n_threads) + self.intercept_variance_
 
 
@@ -278,7 +276,6 @@ class Splines(Kernel):
         self._term = SmoothTerm(rows, self.slope_weight, self.rough_weight, n_threads)
 
     def view(self, X: Any, n_threads: int) -> Any:
-        """Return rows as functions take them."""
         return self._term.shifted(self._core.rows(as_matrix(X), n_threads))
 
     def parts(self, X: Any, Y: Any | None, n_threads: int) -> tuple[Array, ...]:
@@ -286,10 +283,8 @@ class Splines(Kernel):
         return (self._term.gram(X) if Y is None else self._term.between(X, Y),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         matrix: Array = parts[0].copy()
         return matrix
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         return self._term.prior(X)

@@ -78,7 +78,6 @@ class MinMax(Kernel):
 
     @property
     def n_parts(self) -> int:
-        """How many matrices `parts` returns."""
         return 1 if self.intersection_weight == 0.0 else 2
 
     def parts(self, X: Matrix, Y: Matrix | None, n_threads: int) -> tuple[Array, ...]:
@@ -90,7 +89,6 @@ class MinMax(Kernel):
         return minmax, _histrs.intersection_gram(left, right, n_threads)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         matrix: Array = parts[0] * (1.0 - self.intersection_weight_)
         if self.intersection_weight_ > 0.0:
             # In this order: one over a tiny size overflows.
@@ -98,14 +96,12 @@ class MinMax(Kernel):
         return matrix
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of the odds."""
         weight, matrix = float(self.intersection_weight_), self._in_sizes(parts[1])
         matrix -= parts[0]
         matrix *= weight * (1.0 - weight)
         return matrix
 
     def diagonal(self, X: Matrix, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         sums = _histrs.row_sums(to_core(X), n_threads)
         weight = float(self.intersection_weight_)
         return 1.0 - weight + weight * self._in_sizes(sums)
@@ -115,7 +111,6 @@ class MinMax(Kernel):
         return _histrs.StoredMinima(to_core(X.astype(np.float64, copy=False)), n_threads)
 
     def product(self, stored: _histrs.StoredMinima, V: Array, n_threads: int) -> Array:
-        """Return the product of the kernel matrix with `V`."""
         weight = self.intersection_weight_
         return stored.product(1.0 - weight, weight / self.mean_sum_, V, n_threads)
 
@@ -131,7 +126,6 @@ class MinMax(Kernel):
         return relative
 
     def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the odds; without a second kernel there is nothing to learn."""
         return super().free() if 0.0 < self.intersection_weight < 1.0 else {}
 
     def parameter(self, name: str) -> Any:
@@ -139,6 +133,5 @@ class MinMax(Kernel):
         return self.intersection_weight_ / (1.0 - self.intersection_weight_)
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """Return the kernel with other odds."""
         shares = {name: odds / (1.0 + odds) for name, odds in values.items()}
         return super().with_parameters(shares)

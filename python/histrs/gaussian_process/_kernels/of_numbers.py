@@ -67,16 +67,13 @@ class Linear(Kernel):
         return (X @ (X if Y is None else self._centred(Y)).T,)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         matrix: Array = parts[0] * self.variance_
         return matrix
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of the variance: the matrix."""
         return self.matrix(parts)
 
     def diagonal(self, X: Array, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         X = self._centred(X)
         diagonal: Array = self.variance_ * np.einsum("ij,ij->i", X, X)
         return diagonal
@@ -129,29 +126,23 @@ class Peer(Kernel):
         return X, Y
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         return np.array(self.kernel_(*parts), dtype=np.float64, order="C")
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of a parameter."""
         _, slopes = self.kernel_(parts[0], eval_gradient=True)
         return np.ascontiguousarray(slopes[:, :, int(name.removeprefix("theta"))])
 
     def diagonal(self, X: Array, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         return np.array(self.kernel_.diag(X), dtype=np.float64)
 
     def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned, by their place in `theta`."""
         bounds = np.exp((self.kernel_ if self.is_taken else self.kernel).bounds)
         return {f"theta{k}": (float(low), float(high)) for k, (low, high) in enumerate(bounds)}
 
     def parameter(self, name: str) -> Any:
-        """Return a parameter, which is positive."""
         return float(np.exp(self.kernel_.theta[int(name.removeprefix("theta"))]))
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """Return the kernel with some parameters replaced."""
         theta = self.kernel_.theta.copy()
         for name, value in values.items():
             theta[int(name.removeprefix("theta"))] = np.log(value)

@@ -177,7 +177,6 @@ class Likelihood(BaseLikelihood):
 
     @property
     def has_gradient(self) -> bool:
-        """Whether there is a gradient."""
         return self._log_det_name != "bound"
 
     @property
@@ -205,11 +204,9 @@ class Likelihood(BaseLikelihood):
         )
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
-        """Return the mean of the kernel matrix's diagonal, without amplitude."""
         return self.system(values.kernel, values.scales()[0]).mean_variance
 
     def spectrum(self, kernel: Any) -> Spectrum:
-        """Return the likelihood of this kernel under every noise and amplitude."""
         system = self.system(kernel, Scales(1.0, 1.0))
         if self.is_exact and len(self._Y) <= _MAX_EIGEN_ROWS:
             return ExactSpectrum(system, self._Y, self._log_jacobian, self.n_repeats)
@@ -350,7 +347,6 @@ class LevelLikelihood(BaseLikelihood):
         )
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
-        """Return the mean of the kernel matrix's diagonal, without amplitude."""
         variances = self._bound.with_kernel(values.kernel).variances
         weights = 1.0 if self.row_scale is None else self.row_scale**2
         return float(np.mean(weights * variances))
@@ -360,7 +356,6 @@ class LevelLikelihood(BaseLikelihood):
         return root[:, None] * self._normal * root, root[:, None] * self._of_targets
 
     def spectrum(self, kernel: Any) -> Spectrum:
-        """Return the likelihood of this kernel under every noise and amplitude."""
         return WeightSpectrum(
             *self._scaled(kernel),
             self._squares,

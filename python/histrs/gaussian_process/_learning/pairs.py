@@ -199,7 +199,6 @@ class HalvesLikelihood(BaseLikelihood):
 
     @property
     def has_gradient(self) -> bool:
-        """Whether there is a gradient."""
         return all(likelihood.has_gradient for likelihood, _ in self._halves)
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
@@ -212,7 +211,6 @@ class HalvesLikelihood(BaseLikelihood):
         )
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
-        """Return the likelihood, and its derivatives by the logarithms of what is named."""
         return _sum([part.evaluate(_of(values, pairs), names) for part, pairs in self._halves])
 
 

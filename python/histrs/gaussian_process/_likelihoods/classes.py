@@ -290,7 +290,6 @@ class LatentClasses:
     # ---- rows that are left out ----------------------------------------------------------------
 
     def left_out(self, fit: FittedClasses) -> Array:
-        """Return posterior means, less their level, of each row by a fit without it."""
         posterior, modes = fit.posterior, cast(Modes, fit.modes)
         if self.name == "softmax":
             base = posterior.system.with_row_scale(None)
@@ -302,7 +301,6 @@ class LatentClasses:
         return np.column_stack([left_out(*part, fit.stays) for part in parts])
 
     def held_out(self, fit: FittedClasses, seed: int) -> tuple[Array, NDArray[np.int64]]:
-        """Return them of some rows by fits without a part of all, and which rows they are."""
         posterior, modes = fit.posterior, cast(Modes, fit.modes)
         base = posterior.system.with_row_scale(None)
         folds = folds_of(equal_rows(base.X), index_of_best(fit.Y), seed)
@@ -320,7 +318,6 @@ class LatentClasses:
     # ---- answers -----------------------------------------------------------------------------
 
     def noise(self, posterior: Posterior, mean: Array) -> Array:
-        """Return the noise variances with which labels of rows would be told."""
         f = mean.T
         if self.name == "softmax":
             P = softmax(f, axis=0)
@@ -331,11 +328,9 @@ class LatentClasses:
         return noise
 
     def predictive_variance(self, posterior: Posterior, latent: Array) -> Array:
-        """Return the posterior variance of latent functions: that is what is predicted."""
         return latent
 
     def probabilities(self, posterior: Posterior, mean: Array, latent: Array) -> Array:
-        """Return what the model says of classes, without further fitting."""
         # The mean of a logistic function of a normal variable (MacKay, 1992).
         z = mean / np.sqrt(1.0 + np.pi / 8.0 * latent)
         if self.name == "softmax":

@@ -240,7 +240,6 @@ class LaplaceLikelihood(BaseLikelihood):
 
     @property
     def has_gradient(self) -> bool:
-        """Whether there is a gradient."""
         return False
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:

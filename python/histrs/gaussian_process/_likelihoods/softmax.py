@@ -389,7 +389,6 @@ class SoftmaxLikelihood(LaplaceLikelihood):
     why_no_gradient = "likelihood='softmax' has no gradient: leave eval_gradient out."
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
-        """Return the likelihood, whatever the noise variance is."""
         base = self._make_base(values)
         prior = SoftmaxPrior(base.kernel_matrix(), base.amplitude)
         labels, n_classes = index_of_best(self.targets), self.targets.shape[1]
