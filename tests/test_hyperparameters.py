@@ -451,7 +451,7 @@ def test_the_quadratic_form_of_targets_is_off_by_less_than_its_solution(rng):
 def test_the_next_solution_starts_from_the_last_one(rng):
     X, Y = regression(rng)
     likelihood, system = likelihood_and_system(X, Y, solver="cg", tol=1e-9)
-    likelihood._Y, likelihood._scale = 1000.0 * likelihood.targets, 1000.0 * likelihood._scale
+    likelihood.targets, likelihood._scale = 1000.0 * likelihood.targets, 1000.0 * likelihood._scale
     close, *_ = likelihood._solve(system, slice(0, 2))
     likelihood._tol = 0.1
     np.testing.assert_allclose(likelihood._solve(system, slice(0, 2))[0], close, rtol=1e-12)

@@ -221,7 +221,7 @@ class Dense(BaseLikelihood):
     def spectrum(self, kernel):
         K = self.matrix(kernel)
         system = SimpleNamespace(kernel_matrix=K.copy)
-        return ExactSpectrum(system, self._Y)
+        return ExactSpectrum(system, self.targets)
 
     def evaluate(self, values, names=()):
         self.n_evaluations += 1

@@ -27,6 +27,8 @@ MAX_RANK = 512
 # iterations, each cheaper, in as much time.
 _FACTOR_BYTES = 1 << 30
 _MIN_RANK = 64
+# Features that the additive preconditioner is solved for at a time.
+_BLOCK = 64
 
 
 def of_splines(
@@ -66,10 +68,6 @@ def rank_of(diagonal: Array, s: float, row_scale: Array | None) -> int:
 def _rank(n_rows: int, dtype: type[np.floating[Any]]) -> int:
     fits = max(_MIN_RANK, _FACTOR_BYTES // (np.dtype(dtype).itemsize * max(n_rows, 1)))
     return int(min(MAX_RANK, fits, max(1, n_rows // 8)))
-
-
-# Features that the additive preconditioner is solved for at a time.
-_BLOCK = 64
 
 
 class WithPairs:

@@ -34,6 +34,9 @@ from histrs.gaussian_process._options import Interpolation, PreconditionerName
 
 # Rows whose quantiles are knots.
 _SAMPLE_ROWS = 4096
+# Rows up to which the matrix is stored here unless the solver is told: it takes 46 MB, and is of as
+# many rows as the likelihood of several classes takes by default.
+_MAX_STORED_ROWS = 2400
 
 
 class RowProjection:
@@ -176,11 +179,6 @@ class DistributedProjection:
 def _projection_of(sample: Array, n_knots: int, n_threads: int) -> _histrs.KnotProjection:
     columns = _histrs.SortedColumns(sample, n_threads)
     return _histrs.KnotProjection(columns, n_knots, n_threads)
-
-
-# Rows up to which the matrix is stored here unless the solver is told: it takes 46 MB, and is of as
-# many rows as the likelihood of several classes takes by default.
-_MAX_STORED_ROWS = 2400
 
 
 @dataclass(frozen=True, kw_only=True)

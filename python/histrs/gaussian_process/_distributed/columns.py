@@ -26,6 +26,9 @@ from histrs.gaussian_process._bound.scores import ExactScore, Score, TabulatedSc
 from histrs.gaussian_process._distributed.arrays import weighted_rows
 from histrs.gaussian_process._options import Interpolation
 
+# Bytes of rows that are sent to the workers at once.
+_SENT_BYTES = 1 << 26
+
 
 class ColumnBlock:
     """Some columns of the training rows, weighted and sorted.
@@ -154,10 +157,6 @@ def _weighted(
     if weights is None:
         return columns
     return columns.transformed(_histrs.Transform("identity", 1.0), weights, n_threads)
-
-
-# Bytes of rows that are sent to the workers at once.
-_SENT_BYTES = 1 << 26
 
 
 class DistributedColumns:

@@ -15,6 +15,9 @@ from histrs._checks.validation import count_threads, to_core
 from histrs._typing import Array, CoreMatrix, Matrix
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
 
+# Values of each parameter that a search begins with the best of.
+_N_TRIED = 9
+
 
 def as_matrix(X: Any) -> Any:
     """Return rows as a matrix, dense or sparse."""
@@ -31,9 +34,6 @@ def double_pair(X: Matrix, Y: Matrix | None) -> tuple[CoreMatrix, CoreMatrix | N
         X, Y = sparse.csr_array(X), sparse.csr_array(Y)
     return to_core(X), to_core(Y)
 
-
-# Values of each parameter that a search begins with the best of.
-_N_TRIED = 9
 
 Takes: TypeAlias = Literal["anything", "numbers", "histograms", "covariances"]
 

@@ -51,6 +51,24 @@ _USUAL = 1e6
 _LARGEST_EXPONENT = 1000
 # Ratios of noise to the mean diagonal of the kernel, of which the likeliest is taken.
 _RATIOS = np.logspace(-6, 3, 60)
+_MAX_ROWS = 2048
+_N_FOLDS = 3
+_MAX_STEPS = 12
+# Steps without an improvement, after which the search ends.
+_PATIENCE = 4
+# Part of the error without steps that the error with them must be below, and its standard errors.
+_GAIN = 0.95
+_CLEAR_GAIN = 2.0
+# Precision of the prior on the logarithm of a weight in units of the start.
+_PRECISION = 0.3
+# The largest step of a logarithm.
+_MOST = 3.0
+# Draws that means and variances of quadratic forms are estimated from.
+_N_DRAWS = 24
+# Ratios of noise to signal, in units of the largest eigenvalue, of which the likeliest is taken.
+_RATIOS_OF_LARGEST = np.logspace(-8, 1, 60)
+# The least factor of a weight, in units of the largest.
+_LEAST = 1e-12
 
 
 def likelier_weights(problem: Problem, start: Hyperparameters, intercept: Any) -> Hyperparameters:
@@ -118,26 +136,6 @@ def _log_evidence(
     unit = float(nodes.mean()) or 1.0
     costs = np.min(profiled_costs(nodes, squares, _RATIOS * unit, likelihood.n_repeats), axis=0)
     return float(-0.5 * Y.shape[1] * np.mean(costs))
-
-
-_MAX_ROWS = 2048
-_N_FOLDS = 3
-_MAX_STEPS = 12
-# Steps without an improvement, after which the search ends.
-_PATIENCE = 4
-# Part of the error without steps that the error with them must be below, and its standard errors.
-_GAIN = 0.95
-_CLEAR_GAIN = 2.0
-# Precision of the prior on the logarithm of a weight in units of the start.
-_PRECISION = 0.3
-# The largest step of a logarithm.
-_MOST = 3.0
-# Draws that means and variances of quadratic forms are estimated from.
-_N_DRAWS = 24
-# Ratios of noise to signal, in units of the largest eigenvalue, of which the likeliest is taken.
-_RATIOS_OF_LARGEST = np.logspace(-8, 1, 60)
-# The least factor of a weight, in units of the largest.
-_LEAST = 1e-12
 
 
 def relevant_weights(

@@ -38,6 +38,14 @@ _RATIOS = np.logspace(-6, 3, 28)
 # of a sample and output, without calling for a finer one still.
 _SMALL_MOVE = 0.05
 _SMALL_CHANGE = 1e-5
+# Rows up to which threads of BLAS mostly wait for one another.
+_MANY_ROWS = 4096
+_FEW_LEFT_OUT = 1024
+# Values of each of the kernel's parameters of which the best is taken by leaving rows out, as
+# multiples of the start, the smoothest first.
+_TRIED = (0.03, 0.3, 1.0, 3.0)
+# Variance of the level in units of the noise, or of the kernel: any level is as likely.
+_LEVEL = 30.0
 
 
 @dataclass
@@ -325,16 +333,6 @@ class Search:
             "maxiter": _MAX_ITER * max(len(start), 1),
         }
         return {"method": "Nelder-Mead", "options": options}
-
-
-# Rows up to which threads of BLAS mostly wait for one another.
-_MANY_ROWS = 4096
-_FEW_LEFT_OUT = 1024
-# Values of each of the kernel's parameters of which the best is taken by leaving rows out, as
-# multiples of the start, the smoothest first.
-_TRIED = (0.03, 0.3, 1.0, 3.0)
-# Variance of the level in units of the noise, or of the kernel: any level is as likely.
-_LEVEL = 30.0
 
 
 @dataclass

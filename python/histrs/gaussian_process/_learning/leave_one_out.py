@@ -33,6 +33,15 @@ _MAX_HELD_OUT = 20_000
 # Tolerance of fits without them, in units of that of the fit: by default a hundredth of the
 # targets, of which a calibration sees far less than the spread of the scores.
 _LOOSER = 100.0
+# Noise in units of the mean variance of latent functions over training rows.
+_RATIOS = np.logspace(-2, 2, 9)
+# Much noise before anything is seen: below ten times that variance a normal prior on the decimal
+# logarithm, which few rows do not outweigh.
+_EXPECTED, _SPREAD = 1.0, 0.5
+# Temperatures of scores of size 1, and the standard deviation of logits before anything is seen,
+# which is wider than the calibration's.
+_TEMPERATURES = np.exp(np.linspace(-3.0, 3.6, 23))
+_PRIOR_LOGIT = 10.0
 
 
 def leave_one_out(
@@ -130,17 +139,6 @@ def folds_of(
     thinned = slice(None, None, -(-size // _MAX_HELD_OUT))
     folds = (order[k::n_folds][thinned] for k in range(n_used))
     return [np.flatnonzero(np.isin(groups, fold)).astype(np.int64) for fold in folds]
-
-
-# Noise in units of the mean variance of latent functions over training rows.
-_RATIOS = np.logspace(-2, 2, 9)
-# Much noise before anything is seen: below ten times that variance a normal prior on the decimal
-# logarithm, which few rows do not outweigh.
-_EXPECTED, _SPREAD = 1.0, 0.5
-# Temperatures of scores of size 1, and the standard deviation of logits before anything is seen,
-# which is wider than the calibration's.
-_TEMPERATURES = np.exp(np.linspace(-3.0, 3.6, 23))
-_PRIOR_LOGIT = 10.0
 
 
 class WithLevel(Sum):

@@ -31,6 +31,14 @@ from histrs.gaussian_process._systems.rows import left_over
 # Features whose pairs are looked at, and rows that tell them, at most.
 MOST_FEATURES = 64
 _MOST_SEARCHED = 1 << 17
+# Rows of a likelihood that the weight of pairs is learned by: more take long, fewer tell nothing.
+_MOST_ROWS = 1024
+_MIN_HALF = 16
+# Of what the additive fit leaves, more digits do not matter.
+_TOLERANCE = 1e-2
+_FOLDS = 5
+# Of more rows, one of them has no say in which pairs there are.
+MOST_ROWS = 2048
 
 
 def strongest_pairs(
@@ -101,13 +109,6 @@ def _gains(
             sums = np.bincount(cells, residual, n_i * n_j).reshape(n_i, n_j)
             explained += float(np.sum((covariances[i] @ sums @ covariances[j]) * sums))
         yield (i, j), explained / expected
-
-
-# Rows of a likelihood that the weight of pairs is learned by: more take long, fewer tell nothing.
-_MOST_ROWS = 1024
-_MIN_HALF = 16
-# Of what the additive fit leaves, more digits do not matter.
-_TOLERANCE = 1e-2
 
 
 def chosen_pairs(
@@ -243,11 +244,6 @@ def _sum(parts: Sequence[Evaluation]) -> Evaluation:
         {name: sum(part.gradient[name] for part in parts) for name in names},
         all(part.solved for part in parts),
     )
-
-
-_FOLDS = 5
-# Of more rows, one of them has no say in which pairs there are.
-MOST_ROWS = 2048
 
 
 def scores_without_pairs_of(problem: Problem, asked: Any, posterior: Posterior) -> Array:

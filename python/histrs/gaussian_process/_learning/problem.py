@@ -29,54 +29,11 @@ from histrs.gaussian_process._options import LogDetName, Solver
 from histrs.gaussian_process._row_weights import roots, rows_of
 from histrs.gaussian_process._systems.system import System
 
-
-def bind(
-    kernel: GeneralizedKernel | LevelKernel | Kernel,
-    X: Any,
-    weights: Array | None,
-    solver: Solver,
-    n_jobs: int | None,
-    base: _histrs.SortedColumns | None = None,
-) -> Bound:
-    """Return a kernel on its training rows, as the solver asks or as suits.
-
-    Parameters
-    ----------
-    kernel : GeneralizedKernel, LevelKernel or Kernel
-        The kernel of a fit.
-    X : rows
-        Training rows, as a fit keeps them.
-    weights : ndarray of shape (n_rows,) or None
-        Weights of the rows, by which functions are centred; None for 1.
-    solver : Solver
-        How systems are solved.
-    n_jobs : int or None
-        Threads.
-    base : SortedColumns, default=None
-        The columns of an additive kernel, where they are sorted already.
-    """
-    n_threads = count_threads(n_jobs)
-    if isinstance(kernel, GeneralizedKernel):
-        given: dict[str, Any] = {"X": X, "kernel": kernel, "n_threads": n_threads}
-        if is_dask(X):
-            return DistributedBound(n_jobs=n_jobs, base=base, **given)
-        return MinimaBound(weights=weights, base=base, **given)
-    if isinstance(kernel, LevelKernel):
-        return LevelBound(X=X, kernel=kernel, n_threads=n_threads)
-    kind = StoredBound if keeps_all_pairs(kernel, X.shape[0], solver) else MatrixBound
-    return kind(X=X, kernel=kernel, n_threads=n_threads)
-
-
-def keeps_all_pairs(kernel: Kernel, n_rows: int, solver: Solver) -> bool:
-    """Say whether all pairs of so many rows are kept in few bytes, and nothing is factorised."""
-    if solver.name == "auto":
-        return kernel.can_be_stored and n_rows > kernel.most_factorised
-    if solver.name == "cg" and not kernel.can_be_stored:
-        raise ValueError(
-            f"solver='cg' multiplies what is kept of all pairs of rows in few bytes, and "
-            f"{kernel!r} has no such thing: set solver='auto'."
-        )
-    return solver.name == "cg"
+# Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
+# rows; noise and amplitude from all.
+_LEARNING_ROWS = 2048
+# Rows that noise and amplitude are learned from where nothing is factorised.
+_SCALE_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -146,9 +103,8 @@ class Problem:
 
     def likelihood(self, bound: Bound) -> Any:
         """Return the likelihood of the targets, by weights where the kernel has few."""
-        if isinstance(bound, LevelBound):
-            return LevelLikelihood(bound, self.Y, roots(self.weights), self.stays)
-        return Likelihood(
+        kind: Any = LevelLikelihood if isinstance(bound, LevelBound) else Likelihood
+        return kind(
             bound,
             self.Y,
             solver=self.solver,
@@ -160,13 +116,6 @@ class Problem:
         )
 
 
-# Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many
-# rows; noise and amplitude from all.
-_LEARNING_ROWS = 2048
-# Rows that noise and amplitude are learned from where nothing is factorised.
-_SCALE_ROWS = 4096
-
-
 def learn_by_factors(
     problem: Problem,
     values: Hyperparameters,
@@ -175,20 +124,10 @@ def learn_by_factors(
     *,
     leaves_out: bool,
 ) -> tuple[Hyperparameters, Bound]:
-    """Return the hyper-parameters, and their kernel on the rows.
+    """Return the hyper-parameters of any kernel by factors of its matrix, and it on the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        Rows and targets.
-    values : Hyperparameters
-        Where the search starts.
-    learner : Learner
-        Searches.
-    random : callable
-        Returns what draws rows, where there are many.
-    leaves_out : bool
-        Whether hyper-parameters are those that predict rows best that are left out.
+    Where there are many rows, `random` returns what draws some. With `leaves_out`, hyper-parameters
+    are those that predict rows best that are left out.
     """
     kernel: Kernel = values.kernel
     bound, n = problem.bind(kernel), len(problem.Y)
@@ -216,3 +155,40 @@ def learn_by_factors(
         else:
             values = learner.best(learner.best(values, of_few), likelihood, SCALES)
     return values, bound.with_kernel(values.kernel)
+
+
+def bind(
+    kernel: GeneralizedKernel | LevelKernel | Kernel,
+    X: Any,
+    weights: Array | None,
+    solver: Solver,
+    n_jobs: int | None,
+    base: _histrs.SortedColumns | None = None,
+) -> Bound:
+    """Return a kernel on its training rows, as the solver asks or as suits.
+
+    Functions are centred by the weights of rows. `base` are the columns of an additive kernel,
+    where they are sorted already.
+    """
+    n_threads = count_threads(n_jobs)
+    if isinstance(kernel, GeneralizedKernel):
+        given: dict[str, Any] = {"X": X, "kernel": kernel, "n_threads": n_threads}
+        if is_dask(X):
+            return DistributedBound(n_jobs=n_jobs, base=base, **given)
+        return MinimaBound(weights=weights, base=base, **given)
+    if isinstance(kernel, LevelKernel):
+        return LevelBound(X=X, kernel=kernel, n_threads=n_threads)
+    kind = StoredBound if keeps_all_pairs(kernel, X.shape[0], solver) else MatrixBound
+    return kind(X=X, kernel=kernel, n_threads=n_threads)
+
+
+def keeps_all_pairs(kernel: Kernel, n_rows: int, solver: Solver) -> bool:
+    """Say whether all pairs of so many rows are kept in few bytes, and nothing is factorised."""
+    if solver.name == "auto":
+        return kernel.can_be_stored and n_rows > kernel.most_factorised
+    if solver.name == "cg" and not kernel.can_be_stored:
+        raise ValueError(
+            f"solver='cg' multiplies what is kept of all pairs of rows in few bytes, and "
+            f"{kernel!r} has no such thing: set solver='auto'."
+        )
+    return solver.name == "cg"

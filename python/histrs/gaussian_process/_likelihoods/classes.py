@@ -44,6 +44,9 @@ from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._systems.rows import left_over, remove_rows
 from histrs.gaussian_process._systems.system import System
 
+# Rows that the variance of the logit is chosen on, at most.
+_CHOSEN_ON = 1024
+
 
 def declared_with(
     before: NDArray[Any] | None,
@@ -139,9 +142,6 @@ def _kind(labels: NDArray[Any]) -> str:
 
 
 ChosenName: TypeAlias = Literal["gaussian", "bernoulli", "softmax"]
-
-# Rows that the variance of the logit is chosen on, at most.
-_CHOSEN_ON = 1024
 
 
 @dataclass(frozen=True)

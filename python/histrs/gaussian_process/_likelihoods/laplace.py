@@ -29,6 +29,14 @@ from histrs.gaussian_process._systems.system import System
 
 # Prior variance of the bias.
 BIAS_VARIANCE = 4.0
+_MAX_STEPS = 60
+_LEAST_STEP = 1e-6
+_ROUNDING = 1e-13
+# Of a row that is certain: less would be lost beside others.
+LEAST_CURVATURE = 1e-14
+# Variances of the logit that are tried, in units of the kernel's mean variance over the rows.
+_LEAST_UNIT = 1e-8
+_AMPLITUDES = np.logspace(-0.5, 2.5, 7)
 
 
 @dataclass(frozen=True)
@@ -53,16 +61,6 @@ class BiasSolution:
         """
         root: Array = (BIAS_VARIANCE / self.determinant) ** 0.5 * (prior - seen)
         return root
-
-
-_MAX_STEPS = 60
-_LEAST_STEP = 1e-6
-_ROUNDING = 1e-13
-# Of a row that is certain: less would be lost beside others.
-LEAST_CURVATURE = 1e-14
-# Variances of the logit that are tried, in units of the kernel's mean variance over the rows.
-_LEAST_UNIT = 1e-8
-_AMPLITUDES = np.logspace(-0.5, 2.5, 7)
 
 
 @dataclass(frozen=True)

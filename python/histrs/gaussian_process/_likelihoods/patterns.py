@@ -23,6 +23,17 @@ from histrs.gaussian_process._systems.rows import left_over
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14
 _OVERFLOW = "The sum or the spread of y overflows. Scale y down."
+# Fitted attributes with an entry for each target, those with a row for each training row too and
+# what missing targets have there, and vectors of which each fit has its own.
+_OF_TARGETS = ("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_")
+_OF_ROWS = {"dual_coef_": 0.0, "Y_fit_": np.nan}
+_OF_FITS = ("theta_",)
+# What is learned of columns, and of targets, whatever rows they miss.
+_OF_COLUMNS = ("n_features_in_", "feature_names_in_", "_targets_are_single")
+APART = (
+    "Targets miss different rows, so that each pattern of missing rows has a model of its own: "
+    "ask those of `pattern_fits_`, whose targets are in `pattern_targets_`."
+)
 
 
 def spreads(Y: Array, weights: Array | None) -> Array:
@@ -168,20 +179,6 @@ def refuse_empty(patterns: Sequence[Pattern]) -> None:
                 f"y[:, {pattern.targets[0]}] is NaN in every row of positive weight: leave the "
                 "column out."
             )
-
-
-# Fitted attributes with an entry for each target, those with a row for each training row too and
-# what missing targets have there, and vectors of which each fit has its own.
-_OF_TARGETS = ("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_")
-_OF_ROWS = {"dual_coef_": 0.0, "Y_fit_": np.nan}
-_OF_FITS = ("theta_",)
-# What is learned of columns, and of targets, whatever rows they miss.
-_OF_COLUMNS = ("n_features_in_", "feature_names_in_", "_targets_are_single")
-
-APART = (
-    "Targets miss different rows, so that each pattern of missing rows has a model of its own: "
-    "ask those of `pattern_fits_`, whose targets are in `pattern_targets_`."
-)
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,12 @@ _OF_STEP = 0.1
 _MAX_ITER = 1000
 # Iterations that tell that factors are of probabilities too far away.
 _STALE = 12
+_MAX_STEPS = 60
+_LEAST_STEP = 1e-6
+_ROUNDING = 1e-13
+# Rows whose covariances are computed at a time, at most, and numbers that they take.
+_ROWS = 256
+_NUMBERS = 2**24
 
 
 class NewtonSystem:
@@ -138,14 +144,6 @@ def factor_of(C: Array, root: Array) -> Array:
     scale_both_sides(root, B)
     B[np.diag_indices_from(B)] += 1.0
     return factorise_in_place(B)
-
-
-_MAX_STEPS = 60
-_LEAST_STEP = 1e-6
-_ROUNDING = 1e-13
-# Rows whose covariances are computed at a time, at most, and numbers that they take.
-_ROWS = 256
-_NUMBERS = 2**24
 
 
 @dataclass(frozen=True)
