@@ -30,13 +30,7 @@ _N_SOLVED = 32
 
 
 def check_memory(n_rows: int, n_matrices: int) -> None:
-    """Fail before matrices of all pairs of rows are made that the machine cannot hold.
-
-    Raises
-    ------
-    MemoryError
-        With the sizes, and what to do.
-    """
+    """Fail before matrices of all pairs of rows are made that the machine cannot hold."""
     needed, there = 8.0 * n_matrices * n_rows**2, physical_memory()
     if needed > _MEMORY_SHARE * there:
         most = int((_MEMORY_SHARE * there / (8.0 * n_matrices)) ** 0.5)
@@ -47,13 +41,7 @@ def check_memory(n_rows: int, n_matrices: int) -> None:
 
 
 def check_stored_memory(n_rows: int) -> None:
-    """Fail before sums of all pairs of rows are kept that the machine cannot hold.
-
-    Raises
-    ------
-    MemoryError
-        With the sizes, and what to do.
-    """
+    """Fail before sums of all pairs of rows are kept that the machine cannot hold."""
     most = most_stored_rows(_MEMORY_SHARE)
     if n_rows > most:
         needed, there = float(n_rows) ** 2, physical_memory()

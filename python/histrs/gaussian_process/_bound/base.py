@@ -80,14 +80,7 @@ class Bound:
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
         """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters.
 
-        Parameters
-        ----------
-        names : collection of str
-            Parameters of the kernel.
-        panel : ndarray of shape (n_rows, n_vectors)
-            Vectors `v`.
-        signs : ndarray of shape (n_vectors,)
-            What the form `v^T dK v` of each counts.
+        The form `v^T dK v` of each column of `panel` counts by its entry of `signs`.
         """
         raise NotImplementedError
 

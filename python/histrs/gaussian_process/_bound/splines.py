@@ -254,17 +254,7 @@ class _Functions:
 
 
 class SmoothScore(Score):
-    """`K(X, X_train) V` for any rows `X`.
-
-    Parameters
-    ----------
-    term : SmoothTerm
-        The kernel.
-    V : ndarray of shape (n_samples, n_outputs)
-        Weights of the training rows.
-    n_knots : int or None
-        At most so many knots per feature, 2 at least, are kept; None keeps all, which is exact.
-    """
+    """`K(X, X_train) V` for any rows `X`, from at most `n_knots` knots per feature, or from all."""
 
     def __init__(self, term: SmoothTerm, V: Array, n_knots: int | None = None) -> None:
         V = term.centred_weights(V)

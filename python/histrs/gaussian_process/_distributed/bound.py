@@ -91,15 +91,6 @@ class DistributedProjection:
 
     Knots are quantiles of a few rows, which come here. Each partition of the rows is projected by a
     worker, which gets its part of vectors alone.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_rows, n_columns)
-        Rows, weighted.
-    n_knots : int
-        Knots of a column.
-    n_jobs : int or None
-        Threads of a task.
     """
 
     _base: _histrs.KnotProjection

@@ -165,18 +165,7 @@ class DistributedColumns:
     It has the methods of the core's `SortedColumns`, of which each is a sum over the blocks, or
     puts them side by side: numbers for each row or column come here, and entries never. Blocks are
     those of the columns of the array where it is chunked by columns; an array that is chunked by
-    rows alone has as many blocks as chunks.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_rows, n_columns)
-        Training rows.
-    n_jobs : int or None
-        Threads of a task, counted on the worker.
-    weights : ndarray of shape (n_columns,), default=None
-        What the columns are multiplied by.
-    delayed : callable, default=None
-        Returns delayed blocks, if they are not to be read from `X`.
+    rows alone has as many blocks as chunks. They are read from `X`, unless `delayed` returns them.
     """
 
     def __init__(

@@ -149,13 +149,7 @@ class AdditiveTerms:
 
     @classmethod
     def of(cls, scale: Constant, kernel: Kernel) -> AdditiveTerms:
-        """Take an expression apart, and look at its terms; `scale` multiplies all of it.
-
-        Raises
-        ------
-        ValueError
-            If what a term asks for means nothing, or goes without another.
-        """
+        """Take an expression apart, and check its terms; `scale` multiplies all of it."""
         functions, pairs = _taken_apart(kernel)
         if functions is None:
             raise ValueError(f"{kernel!r} is no sum of functions of features and of pairs.")
@@ -265,13 +259,7 @@ def _summands(kernel: Kernel) -> list[Kernel]:
 def check_pairs(
     pairs: Pairs, n_features: int, names: NDArray[Any] | None, name: str = "pairs"
 ) -> NDArray[np.intp]:
-    """Return given pairs as indices, the lesser first.
-
-    Raises
-    ------
-    ValueError
-        If one is no pair of two features that there are, or is there twice.
-    """
+    """Return given pairs as indices, the lesser first; each is of two features, and there once."""
     found: list[tuple[int, int]] = []
     for k, pair in enumerate(pairs):
         pair_of_user = f"{name}[{k}] = {pair!r}"

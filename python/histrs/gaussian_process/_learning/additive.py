@@ -60,20 +60,8 @@ def learn(
 ) -> tuple[Hyperparameters, Bound]:
     """Return the hyper-parameters, and their kernel on the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        Rows and targets.
-    terms : AdditiveTerms
-        What is asked of functions of features, and of pairs.
-    values : Hyperparameters
-        Where the search starts, with the kernel of `terms.start`.
-    base : SortedColumns
-        The columns of the rows.
-    learner : Learner
-        Searches.
-    has_intercept : bool
-        Whether a constant beside the kernel may be part of it.
+    The search starts from `values`, with the kernel of `terms.start`; `base` are the columns of the
+    rows. With `has_intercept`, a constant beside the kernel may be part of it.
     """
     if terms.feature_weights is None and len(problem.Y) >= _MIN_ROWS_OF_SPREADS:
         _warn_of_units(values.kernel.columns(base, problem.n_threads), problem.n_threads, learner)

@@ -74,16 +74,7 @@ _LEAST = 1e-12
 def likelier_weights(problem: Problem, start: Hyperparameters, intercept: Any) -> Hyperparameters:
     """Return the start, or one with features of weight 1 where that is clearly likelier.
 
-    Each kernel has the noise and signal variances that suit it best.
-
-    Parameters
-    ----------
-    problem : Problem
-        Rows and centred targets, of which 512 tell where there are more.
-    start : Hyperparameters
-        With the weights that are kept unless others are likelier.
-    intercept : float or "auto"
-        Prior variance of a constant.
+    Each kernel has the noise and signal variances that suit it best; of more rows, 512 tell.
     """
     some = problem.of_rows(problem.some_rows(_MOST_ROWS), exact=True)
     if not np.any(some.Y):
@@ -150,22 +141,8 @@ def relevant_weights(
 ) -> Array:
     """Return weights of the features, which are those of the start where that predicts as well.
 
-    Parameters
-    ----------
-    rows : matrix of shape (n_samples, n_features)
-        Histograms, transformed.
-    Y : ndarray of shape (n_samples, n_outputs)
-        Targets.
-    start : ndarray of shape (n_features,)
-        Positive weights.
-    intercept : float or None
-        Prior variance of a constant; None is one of which little is known.
-    rng : Generator
-        Draws the rows, where there are more than 2,048, the folds, and vectors for the traces.
-    n_threads : int
-        Threads of the core.
-    are_classes : bool, default=False
-        Whether the targets are 1 for the class of a row and -1 for others; of two, one column.
+    Rows are transformed. The variance of a constant is `intercept`; None is one of which little is
+    known. Of classes, targets are 1 for that of a row and -1 for others; of two, one column.
     """
     if len(Y) > _MAX_ROWS:
         some = np.sort(rng.choice(len(Y), _MAX_ROWS, replace=False))

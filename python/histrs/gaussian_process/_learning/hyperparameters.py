@@ -114,14 +114,9 @@ def check_bounds(name: str, bounds: Any) -> Bounds:
 
 
 class SearchSpace:
-    """The free hyper-parameters as one vector of logarithms.
+    """The free hyper-parameters, which have bounds, as one vector of logarithms in their order.
 
-    Parameters
-    ----------
-    start : Hyperparameters
-        Those that are not free keep these values.
-    bounds : mapping
-        Bounds of each free hyper-parameter, in the order of the vector.
+    Those that are not free keep the values of `start`.
     """
 
     def __init__(self, start: Hyperparameters, bounds: Mapping[str, tuple[float, float]]) -> None:

@@ -136,21 +136,8 @@ class _Settled:
 class Search:
     """Maximises the likelihood, first over noise and amplitude, then over all.
 
-    Parameters
-    ----------
-    likelihood : BaseLikelihood
-        What is maximised.
-    space : SearchSpace
-        Where.
-    method : {"l-bfgs-b", "nelder-mead"}
-        How.
-    callback : callable
-        Called with the likelihood after every evaluation.
-    kernels : sequence
-        Kernels that the search begins with the best of, each with the noise and amplitude that suit
-        it, where the likelihood may have several maxima.
-    max_iter : int, default=None
-        Most steps; None is 100.
+    It begins with the best of some `kernels`, each with the noise and amplitude that suit it, where
+    the likelihood may have several maxima. `callback` is told of every likelihood.
     """
 
     def __init__(

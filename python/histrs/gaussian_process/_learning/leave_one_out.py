@@ -54,22 +54,9 @@ def leave_one_out(
     .. math:: \mu_i = y_i - \frac{[A^{-1} y]_i}{[A^{-1}]_{ii}}, \qquad
               \sigma_i^2 = \frac{1}{[A^{-1}]_{ii}}, \qquad A = K + s W^{-1}.
 
-    Parameters
-    ----------
-    posterior : Posterior
-        Whose systems are, or shall be, factorised.
-    Y : ndarray of shape (n_samples, n_outputs)
-        The targets.
-    stays : ndarray of shape (n_samples,), default=None
-        What part of the weight of each row stays; None for 0. It takes the place of
-        :math:`[A^{-1}]_{ii}` by :math:`(1 - c_i) [A^{-1}]_{ii} + c_i w_i / s`.
-
-    Returns
-    -------
-    mean : ndarray of shape (n_samples, n_outputs)
-        Predictive means.
-    variance : ndarray of shape (n_samples, n_systems)
-        Predictive variances, noise included.
+    Where a part :math:`c_i` of the weight of each row `stays`, :math:`(1 - c_i) [A^{-1}]_{ii} + c_i
+    w_i / s` takes the place of :math:`[A^{-1}]_{ii}`. Variances, a column for each system, have
+    noise included.
     """
     diagonal = np.column_stack([system.inverse_diagonal for system in posterior.systems])
     variance = posterior.amplitude / diagonal
@@ -215,16 +202,8 @@ def learn_by_leaving_out(
 ) -> tuple[dict[str, Array], Hyperparameters]:
     """Return every candidate as arrays, and the hyper-parameters of the simplest good one.
 
-    Parameters
-    ----------
-    likelihood : Likelihood
-        Of the centred targets of classes: one for two classes, else one per class.
-    space : SearchSpace
-        With the bounds of noise and amplitude; what is not free keeps its value.
-    kernels : sequence of Kernel
-        The smoothest first.
-    progress : callable, optional
-        Is told of the least loss with each kernel.
+    Targets are centred: one for two classes, else one per class. The smoothest kernel is the first;
+    `progress` is told of the least loss with each.
     """
     r = likelihood.row_scale
     Y = likelihood.targets if r is None else likelihood.targets / r[:, None]

@@ -46,18 +46,8 @@ def learn(
 ) -> tuple[Hyperparameters, Bound]:
     """Return the hyper-parameters, and their kernel on the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        Rows and targets.
-    asked : AdditiveTerms
-        With levels.
-    values : Hyperparameters
-        Noise and amplitude that the search starts from, whatever the kernel.
-    learner : Learner
-        Searches.
-    n_categories : int, default=0
-        How many of the columns are categories: the last ones.
+    The search starts from the noise and amplitude of `values`. The last `n_categories` columns are
+    categories.
     """
     n_levels = _n_levels(asked.levels, problem)
     kernel = _start(problem, asked, n_levels, learner, n_categories)

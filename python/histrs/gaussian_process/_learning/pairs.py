@@ -52,25 +52,11 @@ def strongest_pairs(
     r"""Return the pairs of features whose histograms tell most of the residuals, best first.
 
     As in FAST (Lou et al., "Accurate intelligible models with pairwise interactions", KDD 2013),
-    residuals are added up in the cells of a grid, one pass for each pair. What the grid explains is
-    judged by the covariance `C` that the model gives its cells: with sums `t`,
-    :math:`t^T C t / \mathrm{tr}(H C H^T)`, the slope of the likelihood by the weight of the pair
-    but for its common part.
-
-    Parameters
-    ----------
-    X : matrix of shape (n_samples, n_features)
-        Training rows.
-    residuals : ndarray of shape (n_samples, n_outputs)
-        Weights of the additive fit, which are its residuals divided by the noise.
-    strength : ndarray of shape (n_features,)
-        What features are left out by, where there are more than 64.
-    n_pairs : int
-        At most so many pairs.
-    n_knots : int
-        Knots of a feature, at most.
-    make_rng : callable
-        Returns the generator that draws rows, where there are more than 131,072.
+    residuals, which are weights of the additive fit, are added up in the cells of a grid, one pass
+    for each pair. What the grid explains is judged by the covariance `C` that the model gives its
+    cells: with sums `t`, :math:`t^T C t / \mathrm{tr}(H C H^T)`, the slope of the likelihood by the
+    weight of the pair but for its common part. Of more than 64 features, those of most `strength`
+    have pairs.
     """
     varied = np.argsort(-strength, kind="stable")[:MOST_FEATURES]
     features = np.sort(varied)
@@ -185,13 +171,6 @@ class HalvesLikelihood(BaseLikelihood):
 
     Of many pairs, the strongest few fit the noise of the rows that they are chosen by; those rows'
     own likelihood would take it for signal.
-
-    Parameters
-    ----------
-    Y : ndarray of shape (n_samples, n_outputs)
-        All targets.
-    halves : sequence of (Likelihood, PairKernel)
-        The likelihood of each half, and its pairs.
     """
 
     def __init__(self, Y: Array, halves: Sequence[tuple[Likelihood, PairKernel]]) -> None:

@@ -54,19 +54,7 @@ def declared_with(
     labels: NDArray[Any],
     known: list[NDArray[Any]],
 ) -> NDArray[Any] | None:
-    """Return classes that stay without rows, and refuse labels of others.
-
-    Parameters
-    ----------
-    before : ndarray or None
-        Those that were declared.
-    classes : array-like or None
-        Those that are declared now.
-    labels : ndarray of shape (n_rows,)
-        Labels of rows.
-    known : list of ndarray
-        Classes that there are.
-    """
+    """Return classes that stay without rows, and refuse labels that are neither these nor known."""
     if classes is None:
         return before
     given = np.unique(column_or_1d(classes))

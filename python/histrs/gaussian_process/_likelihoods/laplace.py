@@ -122,20 +122,8 @@ def find_mode(
 ) -> Mode:
     """Return the mode by Newton's method, from `start` as weights that count the amplitude in.
 
-    Parameters
-    ----------
-    base : System
-        Without a scale of rows, and with a noise variance of 1.
-    positive : ndarray of bool of shape (n_samples,)
-        Which rows are of the class.
-    sample_weight : ndarray of shape (n_samples,) or None
-        What each row counts; None for 1.
-    tol : float
-        Largest entry of what is left of the gradient.
-    start : ndarray of shape (n_samples,), default=None
-        Where to start.
-    kernel_matrix : ndarray of shape (n_samples, n_samples), default=None
-        `K`, if the systems of steps shall be factorised.
+    The base has no scale of rows and a noise variance of 1. With a kernel matrix, the systems of
+    steps are factorised. No entry of the gradient that is left is above `tol`.
     """
     n = len(positive)
     w = np.ones(n) if sample_weight is None else sample_weight
@@ -208,18 +196,9 @@ def regress(system: System, targets: Array, tol: float) -> tuple[Array, float, B
 
 
 class LaplaceLikelihood(BaseLikelihood):
-    """The log marginal likelihood of classes by Laplace's approximation.
+    """The log marginal likelihood of classes, targets of +1 and -1, by Laplace's approximation.
 
-    Parameters
-    ----------
-    make_base : callable
-        Returns the system of hyper-parameters, as `find_mode` takes it.
-    Y : ndarray of shape (n_samples, n_outputs)
-        +1 where a row is of the class of an output, else -1.
-    sample_weight : ndarray of shape (n_samples,) or None
-        What each row counts; None for 1.
-    tol : float
-        As that of `find_mode`.
+    `make_base` returns the system of hyper-parameters, as `find_mode` takes it.
     """
 
     why_no_gradient = "likelihood='bernoulli' has no gradient: leave eval_gradient out."
@@ -254,17 +233,10 @@ def best_amplitude(
     kernel_matrix: Array,
     bounds: tuple[float, float],
 ) -> float:
-    """Return the variance of the logit of least loss.
+    """Return the variance of the logit of least loss, within bounds.
 
-    Parameters
-    ----------
-    loss : callable
-        Returns the loss of a variance, and where the next one may start; it is given where the one
-        before said, at first None.
-    kernel_matrix : ndarray of shape (n_samples, n_samples)
-        `K`, whose size is the unit of the variances that are tried.
-    bounds : tuple of float
-        Least and greatest variance.
+    `loss` returns the loss of a variance, and where the next one may start; it is given where the
+    one before said, at first None. Variances are tried in the unit of the kernel matrix.
     """
     mean = float(np.mean(np.diag(kernel_matrix)))
     unit = mean - float(np.mean(kernel_matrix))

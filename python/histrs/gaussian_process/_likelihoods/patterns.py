@@ -136,13 +136,7 @@ def filled(y: Any, missing: NDArray[np.bool_] | None) -> Any:
 
 
 def with_targets(given: RowWeights, missing: NDArray[np.bool_] | None) -> RowWeights:
-    """Return the rows of positive weight that have a target at least, and their weights.
-
-    Raises
-    ------
-    ValueError
-        If none has.
-    """
+    """Return the rows of positive weight that have a target at least, and their weights."""
     if missing is None:
         return given
     indices = np.arange(len(missing)) if given.kept is None else given.kept

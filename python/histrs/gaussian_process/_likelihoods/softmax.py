@@ -162,15 +162,7 @@ class SoftmaxMode:
 
 
 class SoftmaxPrior:
-    """The prior of each class's function at the training rows.
-
-    Parameters
-    ----------
-    kernel_matrix : ndarray of shape (n_samples, n_samples)
-        `K`.
-    amplitude : float
-        `a`.
-    """
+    """The prior of each class's function at the training rows, `a K` and a bias."""
 
     def __init__(self, kernel_matrix: Array, amplitude: float) -> None:
         self.covariance = amplitude * kernel_matrix + BIAS_VARIANCE
@@ -189,21 +181,7 @@ class SoftmaxPrior:
         tol: float,
         start: Array | None = None,
     ) -> SoftmaxMode:
-        """Return the mode by Newton's method.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_samples,)
-            The indices of the rows' classes.
-        n_classes : int
-            How many classes there are.
-        sample_weight : ndarray of shape (n_samples,) or None
-            What each row counts; None for 1.
-        tol : float
-            Largest entry of what is left of the gradient.
-        start : ndarray of shape (n_samples, n_classes), default=None
-            `alpha` to start from.
-        """
+        """Return the mode by Newton's method, from `start` as `alpha`, for indices of classes."""
         w = _weights(sample_weight, len(labels))
         C, rows = self.covariance, np.arange(len(labels))
         targets = np.zeros((len(labels), n_classes))
@@ -325,25 +303,8 @@ def softmax_modes(
 ) -> list[Mode]:
     """Return the mode of each class's function, the others being what they are.
 
-    Parameters
-    ----------
-    base : System
-        Without a scale of rows, and with a noise variance of 1.
-    Y : ndarray of shape (n_samples, n_classes)
-        +1 where a row is of the class, else -1.
-    sample_weight : ndarray of shape (n_samples,) or None
-        What each row counts; None for 1.
-    tol : float
-        Largest entry of what is left of the gradient.
-    start : ndarray of shape (n_samples, n_classes) or None
-        Weights, the amplitude counted in, to start from.
-    kernel_matrix : ndarray of shape (n_samples, n_samples) or None
-        `K`, if systems can be factorised.
-
-    Raises
-    ------
-    ValueError
-        If they cannot.
+    Arguments are as of `laplace.find_mode`, with a column of targets for each class; without a
+    kernel matrix, systems cannot be factorised, which is refused.
     """
     n, n_classes = Y.shape
     if kernel_matrix is None:
