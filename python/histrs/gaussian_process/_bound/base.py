@@ -136,7 +136,7 @@ class Bound:
 
     def columns_of_matrix(self, rows: Indices) -> Array:
         """Return some columns of `K`."""
-        raise NotImplementedError
+        return self.cross(self.rows_of(self.X[rows]))
 
     def cross_of(self, some: NDArray[np.intp], T: Any) -> Array:
         """Return `K(X_some, T)` of some training rows."""
@@ -144,7 +144,7 @@ class Bound:
 
     def matrix_of(self, some: NDArray[np.intp]) -> Array:
         """Return `K` of some training rows."""
-        raise NotImplementedError
+        return self.gram(self.rows_of(self.X[some]))
 
     def cross_product(self, T: Any, V: Array) -> Array:
         """Return `K(T, X_train) V`."""

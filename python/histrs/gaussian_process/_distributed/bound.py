@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._checks.validation import to_core
 from histrs._distributed.cluster import (
     computed,
     delayed_call,
@@ -25,10 +24,10 @@ from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Identity, Indices
 from histrs._typing import Array, Matrix
-from histrs.gaussian_process._bound.additive import AdditiveBound
+from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.base import AnyPreconditioner
 from histrs.gaussian_process._bound.preconditioners import n_knots_of, name_of, rank_of
-from histrs.gaussian_process._bound.scores import Score, SumOfScores
+from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._distributed.columns import DistributedColumns, DistributedScore
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
 
@@ -173,7 +172,7 @@ def _projection_of(sample: Array, n_knots: int, n_threads: int) -> _histrs.KnotP
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributedBound(AdditiveBound):
+class DistributedBound(MinimaBound):
     """The kernel of a dask array: `K V` is a sum over blocks of columns, each on a worker.
 
     Vectors with a number for each row are here, and the blocks there.
@@ -204,7 +203,7 @@ class DistributedBound(AdditiveBound):
     def prefers_factor(self, n_outputs: int) -> bool:
         return self.n_rows <= _MAX_STORED_ROWS and super().prefers_factor(n_outputs)
 
-    def preconditioner(
+    def _of_minima(
         self, name: PreconditionerName, s: float, row_scale: Array | None
     ) -> AnyPreconditioner:
         name = name_of(name, self.X.shape[1])
@@ -220,24 +219,18 @@ class DistributedBound(AdditiveBound):
 
     # ---- any rows ------------------------------------------------------------------------------
 
-    def prior(self, T: Any) -> Array:
+    def _additive_prior(self, T: Any) -> Array:
         if is_dask(T):
             # What a scheduler of this process gives may not be written to.
-            sums = np.array(T.astype(np.float64).sum(axis=1).compute())
-        else:
-            sums = _histrs.row_sums(to_core(T), self.n_threads)
-        return sums + self.kernel.intercept_variance
+            return np.array(T.astype(np.float64).sum(axis=1).compute())
+        return super()._additive_prior(T)
 
     def gram(self, T: Any) -> Array:
         """Return `K(T, T)`: of all pairs of rows, there are few."""
-        rows = in_memory(T).astype(np.float64)
-        K = _histrs.intersection_gram(to_core(rows), None, self.n_threads)
-        K += self.kernel.intercept_variance
-        return K
+        return super().gram(in_memory(T))
 
-    def cross(self, T: Matrix) -> Array:
-        K: Array = self.blocks.cross_kernel(T) + self.kernel.intercept_variance
-        return K
+    def _additive_cross(self, T: Matrix) -> Array:
+        return np.array(self.blocks.cross_kernel(T))
 
     def columns_of_matrix(self, rows: Indices) -> Array:
         K: Array = self.blocks.columns_of_kernel(rows).T + self.kernel.intercept_variance
@@ -247,11 +240,8 @@ class DistributedBound(AdditiveBound):
         product = DistributedScore(self.blocks, V).evaluate(T, self.n_threads)
         return self._with_intercepts(product, V)
 
-    def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        score = DistributedScore(self.blocks, V, n_bins, interpolation)
-        if self.kernel.intercept_variance == 0.0:
-            return score
-        return SumOfScores(score, intercepts=self.intercepts(V))
+    def _score_of_minima(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
+        return DistributedScore(self.blocks, V, n_bins, interpolation)
 
 
 def sorted_columns(X: Any, n_jobs: int | None) -> _histrs.SortedColumns:

@@ -23,7 +23,7 @@ from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
-from histrs.gaussian_process._bound.additive import AdditiveBound
+from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._learning.hyperparameters import LARGEST, Scales
 from histrs.gaussian_process._memory import physical_memory
@@ -398,7 +398,7 @@ class System:
     def _descent(self) -> Descent:
         """Return what takes steps in rows: weights of rows are noise of their own."""
         bound = self.bound
-        if not isinstance(bound, AdditiveBound):
+        if not isinstance(bound, MinimaBound):
             raise TypeError("the kernel has no columns")
         rows = _histrs.CoordinateDescent(bound.columns, bound.n_threads)
         r = np.ones(bound.n_rows) if self.row_scale is None else self.row_scale
