@@ -60,7 +60,7 @@ class AllPairs(Bound):
     kernel: Kernel
     n_threads: int
 
-    @property
+    @cached_property
     def diagonal(self) -> Array:
         return self.kernel.diagonal(self.X, self.n_threads)
 
@@ -101,9 +101,6 @@ class AllPairs(Bound):
     def cross_of(self, some: NDArray[np.intp], T: Any) -> Array:
         return self.kernel.between(self.X[some], T, self.n_threads)
 
-    def matrix_of(self, some: NDArray[np.intp]) -> Array:
-        return self.kernel.between(self.X[some], None, self.n_threads)
-
     def cross_product(self, T: Any, V: Array) -> Array:
         return ScoreOfPairs(self.blocks, V).evaluate(T, self.n_threads)
 
@@ -114,7 +111,7 @@ class AllPairs(Bound):
 
     def _of_rows(self, X: Any) -> Self:
         """Return the kernel on other rows."""
-        raise NotImplementedError
+        return replace(self, X=X)
 
     def inserted(self, X: Any, weights: Array | None) -> Self:
         return self._of_rows(stacked(self.X, X))
@@ -208,10 +205,6 @@ class StoredBound(AllPairs):
         """Noise over amplitude that what is kept of the rows asks for."""
         return self.kernel.least_ratio(self.stored, self.n_rows)
 
-    @cached_property
-    def diagonal(self) -> Array:
-        return self.kernel.diagonal(self.X, self.n_threads)
-
     def product(self, V: Array) -> Array:
         return self.kernel.product(self.stored, np.ascontiguousarray(V), self.n_threads)
 
@@ -245,6 +238,3 @@ class StoredBound(AllPairs):
     def __getstate__(self) -> dict[str, Any]:
         """Return what cannot be computed again."""
         return {k: v for k, v in vars(self).items() if k != "stored"}
-
-    def _of_rows(self, X: Any) -> Self:
-        return replace(self, X=X)

@@ -150,15 +150,6 @@ class LevelBound(Bound):
         weights = self.weights(np.eye(others.shape[1]), others)
         return self.functions(self.kernel.prior[:, None] * weights, T)
 
-    def columns_of_matrix(self, rows: Indices) -> Array:
-        return self._between(self.codes, np.ascontiguousarray(self.codes[:, rows]))
-
-    def cross_of(self, some: NDArray[np.intp], T: Codes) -> Array:
-        return self._between(np.ascontiguousarray(self.codes[:, some]), T)
-
-    def matrix_of(self, some: NDArray[np.intp]) -> Array:
-        return self.gram(np.ascontiguousarray(self.codes[:, some]))
-
     def cross_product(self, T: Codes, V: Array) -> Array:
         return self._at(self._tables(V), T)
 

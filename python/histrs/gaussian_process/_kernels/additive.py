@@ -13,10 +13,9 @@ from histrs import _histrs
 from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
 from histrs.gaussian_process._kernels.algebra import Constant, Sum
-from histrs.gaussian_process._kernels.base import Kernel, Takes, as_matrix
+from histrs.gaussian_process._kernels.base import Kernel, as_matrix
 from histrs.gaussian_process._kernels.generalized import (
     GeneralizedKernel,
-    SmoothnessName,
     weighted_kernel,
 )
 from histrs.gaussian_process._kernels.intersection import Intersection, Splines
@@ -70,7 +69,7 @@ class Interactions(Kernel):
     array([[0, 2]])
     """
 
-    takes: ClassVar[Takes] = "numbers"
+    multiplies: ClassVar[str] = "weight"
 
     def __init__(
         self,
@@ -122,30 +121,22 @@ class Interactions(Kernel):
         right = left if Y is None else PairRows(self._core, as_matrix(Y)).cells
         return (np.asarray(left @ self._core.covary(right.T.toarray())),)
 
-    def matrix(self, parts: Any) -> Array:
-        matrix: Array = parts[0] * self.weight_
-        return matrix
-
-    def derivative(self, name: str, parts: Any) -> Array:
-        return self.matrix(parts)
-
     def diagonal(self, X: Any, n_threads: int) -> Array:
         diagonal: Array = self.weight_ * PairRows(self._core, as_matrix(X)).diagonal
         return diagonal
 
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether the weight is."""
-        return "weight" in names
-
 
 @dataclass(frozen=True)
 class AdditiveTerms:
-    """What is asked of functions of features, and of pairs."""
+    """What is asked of functions of features, whose parameters have their names, and of pairs."""
 
     scale: Constant
     """The signal variance."""
     functions: Intersection | Splines
     pairs: Interactions | None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "functions"), name)
 
     @classmethod
     def of(cls, scale: Constant, kernel: Kernel) -> AdditiveTerms:
@@ -192,46 +183,13 @@ class AdditiveTerms:
                 f"{given!r}: on levels each pair has a weight of its own, which is learned; leave "
                 "weight_bounds as they are by default."
             )
-        if self.pairs is None:
-            return
-        self.pairs.check()
+        if self.pairs is not None:
+            self.pairs.check()
 
     @property
     def has_pairs(self) -> bool:
         """Whether there may be pairs."""
         return self.pairs is not None and not self.pairs.has_none
-
-    @property
-    def levels(self) -> Any:
-        """Levels of columns; None for every value."""
-        return getattr(self.functions, "levels", None)
-
-    @property
-    def smoothness(self) -> SmoothnessName:
-        """How smooth functions are."""
-        if isinstance(self.functions, Intersection):
-            return "linear"
-        return "both" if self.functions.rough_weight > 0.0 else "cubic"
-
-    @property
-    def transform(self) -> Any:
-        """The transform of features."""
-        return getattr(self.functions, "transform", "identity")
-
-    @property
-    def exponent(self) -> float:
-        """Its exponent."""
-        return float(getattr(self.functions, "exponent", 1.0))
-
-    @property
-    def feature_weights(self) -> Any:
-        """Weights of features, or how they are found."""
-        return self.functions.feature_weights
-
-    @property
-    def intercept_variance(self) -> Any:
-        """Variance of an intercept, or "auto"."""
-        return getattr(self.functions, "intercept_variance", "auto")
 
 
 def _taken_apart(

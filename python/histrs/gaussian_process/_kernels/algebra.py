@@ -38,7 +38,8 @@ class Constant(Kernel):
     """
 
     takes: ClassVar[Takes] = "anything"
-    may_end: ClassVar[tuple[str, ...]] = ("value",)
+    multiplies: ClassVar[str] = "value"
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"value"})
 
     def __init__(
         self, value: float | ArrayLike = 1.0, value_bounds: Bounds = (1e-12, 1e12)
@@ -53,15 +54,8 @@ class Constant(Kernel):
     def matrix(self, parts: Any) -> Array:
         return np.full(parts[0].shape, float(self.value_))
 
-    def derivative(self, name: str, parts: Any) -> Array:
-        return self.matrix(parts)
-
     def diagonal(self, X: Any, n_threads: int) -> Array:
         return np.full(X.shape[0], float(self.value_))
-
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether the value is."""
-        return "value" in names
 
 
 class Views:
@@ -176,7 +170,7 @@ class _Pair(Kernel):
         return [name.split("__", 1)[1] for name in names if name.startswith(f"{k}__")]
 
     @property
-    def ends_are_answers(self) -> frozenset[str]:
+    def ends_are_answers(self) -> frozenset[str]:  # type: ignore[override]
         return frozenset(f"{k}__{n}" for k, one in self._both.items() for n in one.ends_are_answers)
 
 

@@ -62,7 +62,9 @@ class Kernel:
     """Whether products with what is kept are in single precision."""
     least_tol: ClassVar[float] = 0.0
     """Residual below which what is kept is too rough to say more."""
-    may_end: ClassVar[tuple[str, ...]] = ()
+    multiplies: ClassVar[str] = ""
+    """The parameter that multiplies the kernel, as its variance does, if there is one."""
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset()
     """Parameters that a search may well leave at a bound."""
     _unit: float = 1.0
     """What bounds are multiples of, where training rows have a say."""
@@ -85,8 +87,9 @@ class Kernel:
         raise NotImplementedError
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix, as a new array in C order."""
-        raise NotImplementedError
+        """Return the kernel matrix, as a new array in C order: of one part, a multiple."""
+        multiple: Array = parts[0] * (self.parameter(self.multiplies) if self.multiplies else 1.0)
+        return multiple
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
         """Return the kernel of every row with itself."""
@@ -94,6 +97,8 @@ class Kernel:
 
     def derivative(self, name: str, parts: Any) -> Array:
         """Return the derivative of the matrix by the logarithm of a parameter."""
+        if name == self.multiplies:
+            return self.matrix(parts)
         step, value = 1e-5, self.parameter(name)
         above, below = (
             self.with_parameters({name: value * np.exp(change)}).matrix(parts)
@@ -240,14 +245,9 @@ class Kernel:
             setattr(kernel, f"{name}_", value)
         return kernel
 
-    @property
-    def ends_are_answers(self) -> frozenset[str]:
-        """Names of parameters that a search may well leave at a bound."""
-        return frozenset(self.may_end)
-
     def scale_is_among(self, names: Any) -> bool:
         """Say whether some parameters multiply the kernel, as its variance does."""
-        return False
+        return self.multiplies in names
 
     # ---- algebra: sums and products are kernels, and are set where they are defined --------------
 

@@ -53,7 +53,7 @@ class LogEuclidean(Kernel):
     takes: ClassVar[Takes] = "covariances"
     leaves_level: ClassVar[bool] = True
     classes_by: ClassVar[Literal["likelihood", "leave-one-out"]] = "leave-one-out"
-    may_end: ClassVar[tuple[str, ...]] = ("gamma",)
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"gamma"})
 
     def __init__(
         self, gamma: float | Literal["scale"] = "scale", gamma_bounds: Bounds = (1e-3, 1e2)
@@ -167,7 +167,7 @@ class Divergence(Kernel):
 
     takes: ClassVar[Takes] = "covariances"
     leaves_level: ClassVar[bool] = True
-    may_end: ClassVar[tuple[str, ...]] = ("gamma",)
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"gamma"})
 
     def __init__(self, gamma: float = 0.5, gamma_bounds: Bounds = (0.5, 1e3)) -> None:
         self.gamma = gamma

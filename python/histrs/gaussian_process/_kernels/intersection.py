@@ -14,6 +14,7 @@ from histrs._typing import Array
 from histrs.gaussian_process._bound.splines import SmoothRows, SmoothTerm
 from histrs.gaussian_process._kernels.base import Kernel, Takes, as_matrix, double_pair
 from histrs.gaussian_process._kernels.generalized import (
+    SmoothnessName,
     TransformName,
     WeightsName,
     weighted_kernel,
@@ -81,6 +82,8 @@ class Intersection(Kernel):
     array([[3., 2.],
            [2., 4.]])
     """
+
+    smoothness: ClassVar[SmoothnessName] = "linear"
 
     def __init__(
         self,
@@ -236,6 +239,10 @@ class Splines(Kernel):
     """
 
     takes: ClassVar[Takes] = "histograms"
+    transform: ClassVar[TransformName] = "identity"
+    exponent: ClassVar[float] = 1.0
+    intercept_variance: ClassVar[str] = "auto"
+    levels: ClassVar[None] = None
 
     def __init__(
         self,
@@ -250,6 +257,11 @@ class Splines(Kernel):
         self.rough_weight = rough_weight
         self.rough_weight_bounds = rough_weight_bounds
         self.feature_weights = feature_weights
+
+    @property
+    def smoothness(self) -> SmoothnessName:
+        """How smooth functions are."""
+        return "both" if self.rough_weight > 0.0 else "cubic"
 
     def check(self) -> None:
         """Refuse parameters that mean nothing."""
@@ -281,10 +293,6 @@ class Splines(Kernel):
     def parts(self, X: Any, Y: Any | None, n_threads: int) -> tuple[Array, ...]:
         """Return the kernel matrix."""
         return (self._term.gram(X) if Y is None else self._term.between(X, Y),)
-
-    def matrix(self, parts: Any) -> Array:
-        matrix: Array = parts[0].copy()
-        return matrix
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
         return self._term.prior(X)

@@ -53,7 +53,7 @@ class MinMax(Kernel):
     """
 
     takes: ClassVar[Takes] = "histograms"
-    may_end: ClassVar[tuple[str, ...]] = ("intersection_weight",)
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"intersection_weight"})
 
     def __init__(
         self,

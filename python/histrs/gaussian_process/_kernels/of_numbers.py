@@ -45,7 +45,8 @@ class Linear(Kernel):
            [-1.,  1.]])
     """
 
-    may_end: ClassVar[tuple[str, ...]] = ("variance",)
+    multiplies: ClassVar[str] = "variance"
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"variance"})
 
     def __init__(
         self, variance: float | str = "scale", variance_bounds: Bounds = (1e-6, 1e6)
@@ -66,13 +67,6 @@ class Linear(Kernel):
         X = self._centred(X)
         return (X @ (X if Y is None else self._centred(Y)).T,)
 
-    def matrix(self, parts: Any) -> Array:
-        matrix: Array = parts[0] * self.variance_
-        return matrix
-
-    def derivative(self, name: str, parts: Any) -> Array:
-        return self.matrix(parts)
-
     def diagonal(self, X: Array, n_threads: int) -> Array:
         X = self._centred(X)
         diagonal: Array = self.variance_ * np.einsum("ij,ij->i", X, X)
@@ -80,10 +74,6 @@ class Linear(Kernel):
 
     def _centred(self, X: Any) -> Array:
         return np.asarray(X, dtype=np.float64) - self.mean_
-
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether the variance is."""
-        return "variance" in names
 
 
 class Peer(Kernel):

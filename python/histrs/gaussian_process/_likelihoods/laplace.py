@@ -29,7 +29,7 @@ from histrs.gaussian_process._systems.system import System
 
 # Prior variance of the bias.
 BIAS_VARIANCE = 4.0
-_MAX_STEPS = 60
+MAX_STEPS = 60
 _LEAST_STEP = 1e-6
 _ROUNDING = 1e-13
 # Of a row that is certain: less would be lost beside others.
@@ -126,7 +126,7 @@ def find_mode(
     steps are factorised. No entry of the gradient that is left is above `tol`.
     """
     n = len(positive)
-    w = np.ones(n) if sample_weight is None else sample_weight
+    w = weights_or_ones(sample_weight, n)
     sign = np.where(positive, 1.0, -1.0)
     ratio = BIAS_VARIANCE / base.amplitude
 
@@ -150,7 +150,7 @@ def find_mode(
         residual = float(np.max(np.abs(gradient - weights / base.amplitude), initial=0.0))
         # At 0, no probability is off by more than a half, which a tolerance must not hide.
         done = residual <= tol and steps > 0
-        done |= (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
+        done |= (stuck and residual > 0.5 * last) or steps == MAX_STEPS
         last = residual
         targets = f + gradient / curvature
         system = at_curvature(base, curvature, kernel_matrix)
@@ -158,20 +158,35 @@ def find_mode(
         if done:
             return Mode(system, targets, new_weights, new_bias, residual, steps, value, of_bias)
         new_f = product(new_weights) + new_bias
-        # Near the mode, rounding hides what is gained; there the gradient tells.
-        rounding = _ROUNDING * (1.0 + abs(value))
-        step, stuck = 1.0, True
-        while step >= _LEAST_STEP:
-            tried = weights + step * (new_weights - weights)
-            tried_f = f + step * (new_f - f)
-            tried_bias = bias + step * (new_bias - bias)
-            reached = objective(tried, tried_f, tried_bias)
-            if reached > value - rounding:
-                stuck = reached < value + rounding
-                weights, f, bias, value = tried, tried_f, tried_bias, reached
-                break
-            step *= 0.5
+        direction = new_weights - weights, new_f - f, new_bias - bias
+        point, value, stuck = step_along(objective, (weights, f, bias), direction, value)
+        weights, f, bias = point
         steps += 1
+
+
+def step_along(
+    objective: Callable[..., float],
+    point: tuple[Any, ...],
+    direction: tuple[Any, ...],
+    value: float,
+) -> tuple[tuple[Any, ...], float, bool]:
+    """Return where a step leads that is halved while it loses, and whether it gains nothing.
+
+    Near the mode, rounding hides what is gained; there the gradient tells.
+    """
+    step, rounding = 1.0, _ROUNDING * (1.0 + abs(value))
+    while step >= _LEAST_STEP:
+        tried = tuple(at + step * of_step for at, of_step in zip(point, direction, strict=True))
+        reached = objective(*tried)
+        if reached > value - rounding:
+            return tried, reached, reached < value + rounding
+        step *= 0.5
+    return point, value, True
+
+
+def weights_or_ones(sample_weight: Array | None, n: int) -> Array:
+    """Return weights of rows; None is 1."""
+    return np.ones(n) if sample_weight is None else sample_weight
 
 
 def at_curvature(base: System, curvature: Array, kernel_matrix: Array | None = None) -> System:
@@ -202,6 +217,7 @@ class LaplaceLikelihood(BaseLikelihood):
     """
 
     why_no_gradient = "likelihood='bernoulli' has no gradient: leave eval_gradient out."
+    has_gradient = False
 
     def __init__(
         self,
@@ -214,10 +230,6 @@ class LaplaceLikelihood(BaseLikelihood):
         self._make_base = make_base
         self._sample_weight = sample_weight
         self._tol = tol
-
-    @property
-    def has_gradient(self) -> bool:
-        return False
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
         """Return the likelihood, summed over the outputs, whatever the noise variance is."""

@@ -31,10 +31,13 @@ from histrs.gaussian_process._learning.spectrum import Evaluation
 from histrs.gaussian_process._likelihoods.laplace import (
     BIAS_VARIANCE,
     LEAST_CURVATURE,
+    MAX_STEPS,
     LaplaceLikelihood,
     Mode,
     at_curvature,
     regress,
+    step_along,
+    weights_or_ones,
 )
 from histrs.gaussian_process._systems.system import System
 
@@ -43,9 +46,6 @@ _OF_STEP = 0.1
 _MAX_ITER = 1000
 # Iterations that tell that factors are of probabilities too far away.
 _STALE = 12
-_MAX_STEPS = 60
-_LEAST_STEP = 1e-6
-_ROUNDING = 1e-13
 # Rows whose covariances are computed at a time, at most, and numbers that they take.
 _ROWS = 256
 _NUMBERS = 2**24
@@ -182,7 +182,7 @@ class SoftmaxPrior:
         start: Array | None = None,
     ) -> SoftmaxMode:
         """Return the mode by Newton's method, from `start` as `alpha`, for indices of classes."""
-        w = _weights(sample_weight, len(labels))
+        w = weights_or_ones(sample_weight, len(labels))
         C, rows = self.covariance, np.arange(len(labels))
         targets = np.zeros((len(labels), n_classes))
         targets[rows, labels] = 1.0
@@ -207,21 +207,12 @@ class SoftmaxPrior:
             residual = float(np.max(np.abs(gradient - alpha), initial=0.0))
             # At 0 no probability is off by more than one, which a tolerance must not hide.
             done = residual <= tol and steps > 0
-            done |= (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
+            done |= (stuck and residual > 0.5 * last) or steps == MAX_STEPS
             if done:
                 return SoftmaxMode(alpha, f, P, residual, steps, value)
             last = residual
-            direction, of_direction = solver.solve(P, gradient - alpha)
-            rounding = _ROUNDING * (1.0 + abs(value))
-            step, stuck = 1.0, True
-            while step >= _LEAST_STEP:
-                tried, tried_f = alpha + step * direction, f + step * of_direction
-                reached = objective(tried, tried_f)
-                if reached > value - rounding:
-                    stuck = reached < value + rounding
-                    alpha, f, value = tried, tried_f, reached
-                    break
-                step *= 0.5
+            along = solver.solve(P, gradient - alpha)
+            (alpha, f), value, stuck = step_along(objective, (alpha, f), along, value)
             steps += 1
 
     def log_evidence(self, mode: SoftmaxMode, sample_weight: Array | None) -> float:
@@ -230,7 +221,7 @@ class SoftmaxPrior:
         With :math:`E_c = (C + D_c^{-1})^{-1}`, :math:`D_c = w \pi_c`, it is eq. 3.44 with
         :math:`|I + C W| = |\sum_c E_c| \prod_c |I + C D_c| / \prod_i w_i`.
         """
-        w = _weights(sample_weight, len(mode.f))
+        w = weights_or_ones(sample_weight, len(mode.f))
         M, half, _ = self._inverses(mode, w)
         half += float(np.sum(np.log(np.diag(M)))) - 0.5 * float(np.sum(np.log(w)))
         return mode.log_posterior - half
@@ -245,7 +236,7 @@ class SoftmaxPrior:
         mean is :math:`f_i - V_i w_i (t_i - \pi_i)`. A row of which a part stays loses the rest of
         :math:`w_i`.
         """
-        w = _weights(sample_weight, len(mode.f))
+        w = weights_or_ones(sample_weight, len(mode.f))
         P, n_classes = mode.probabilities, mode.f.shape[1]
         M, _, inverses = self._inverses(mode, w)
         means = np.empty_like(mode.f)
@@ -317,7 +308,7 @@ def softmax_modes(
     prior = SoftmaxPrior(kernel_matrix, base.amplitude)
     first = None if start is None else start / base.amplitude
     mode = prior.find_mode(index_of_best(Y), n_classes, sample_weight, tol, first)
-    curvatures = curvature_of(mode.probabilities, _weights(sample_weight, n))
+    curvatures = curvature_of(mode.probabilities, weights_or_ones(sample_weight, n))
     modes = []
     for f, gradient, curvature in zip(mode.f.T, mode.alpha.T, curvatures.T, strict=True):
         targets = f + gradient / curvature
@@ -354,10 +345,6 @@ class SoftmaxLikelihood(LaplaceLikelihood):
         mode = prior.find_mode(labels, n_classes, self._sample_weight, self._tol)
         evidence = prior.log_evidence(mode, self._sample_weight)
         return Evaluation(evidence, 0.0, {}, mode.residual <= self._tol)
-
-
-def _weights(sample_weight: Array | None, n: int) -> Array:
-    return np.ones(n) if sample_weight is None else sample_weight
 
 
 def _balanced(V: Array) -> Array:
