@@ -116,14 +116,14 @@ def test_a_block_is_its_part_of_the_kernel(rng, X, has_weights, dtype):
         assert_close(same.columns_of_kernel(some), K[some], 1e-12)
         np.testing.assert_array_equal(same.weighted(), A)
         assert same.n_threads == 1
-        assert same.n_knots() == same.columns.n_knots
+        assert same.n_knots() == same.core.n_knots
     forms = [np.sum(V * (np.minimum.outer(a, a) @ V), axis=0) for a in A.T]
     assert_close(block.quadratic_forms(V), np.array(forms), 1e-6)
     unweighted = ColumnBlock.of(X, None, 1, Part(0, 0))
     np.testing.assert_allclose(block.spreads(), times(unweighted.spreads(), weights), rtol=1e-6)
     np.testing.assert_array_equal(spreads_of(X, 1, Part(0, 0)), unweighted.spreads())
     # Its rows and what is sorted.
-    assert block.__sizeof__() == X.nbytes + block.columns.n_bytes
+    assert block.__sizeof__() == X.nbytes + block.core.n_bytes
     rest = block.without(np.array([0, 3, 29]))
     kept = np.setdiff1d(np.arange(30), [0, 3, 29])
     for same in (rest, pickle.loads(pickle.dumps(rest))):

@@ -19,7 +19,7 @@ from histrs._distributed.cluster import (
     placed,
     total,
 )
-from histrs._distributed.rows import as_rows, count_task_threads, in_memory, is_dask, rows_of_blocks
+from histrs._distributed.rows import as_rows, in_memory, is_dask, rows_of_blocks
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Identity, Indices
@@ -28,7 +28,11 @@ from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.base import AnyPreconditioner
 from histrs.gaussian_process._bound.preconditioners import n_knots_of, name_of, rank_of
 from histrs.gaussian_process._bound.scores import Score
-from histrs.gaussian_process._distributed.columns import DistributedColumns, DistributedScore
+from histrs.gaussian_process._distributed.columns import (
+    DistributedColumns,
+    DistributedScore,
+    OnWorker,
+)
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
 
 # Rows whose quantiles are knots.
@@ -38,51 +42,28 @@ _SAMPLE_ROWS = 4096
 _MAX_STORED_ROWS = 2400
 
 
-class RowProjection:
+class RowProjection(OnWorker):
     """Some rows, weighted, projected on the knots of a sample; pickled as the rows."""
 
     def __init__(self, rows: Any, sample: Array, n_knots: int, n_jobs: int | None) -> None:
-        self._rows = as_rows(rows)
-        self._others = sample, n_knots, n_jobs
-        n_threads = self.n_threads
-        base = _projection_of(sample, n_knots, n_threads)
-        self._projection = base.of_rows(_histrs.SortedColumns(self._rows, n_threads), n_threads)
+        self._rows, self._others, self.n_jobs = as_rows(rows), (sample, n_knots, n_jobs), n_jobs
+        base = _projection_of(sample, n_knots, self.n_threads)
+        columns = _histrs.SortedColumns(self._rows, self.n_threads)
+        self.core = base.of_rows(columns, self.n_threads)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how it is made again."""
         return RowProjection, (self._rows, *self._others)
 
     def __sizeof__(self) -> int:
         """Return the bytes that a worker needs: an index and a number per value, and rows."""
         return int(self._rows.nbytes + 12 * self._rows.size)
 
-    @property
-    def n_threads(self) -> int:
-        """Threads of a task."""
-        return count_task_threads(self._others[2])
-
     def select(self, rows: Indices) -> RowProjection:
         """Return some of the rows."""
         part = object.__new__(RowProjection)
-        part._others, part._rows = self._others, self._rows[rows]
-        part._projection = self._projection.select(rows, self.n_threads)
+        part._others, part.n_jobs, part._rows = self._others, self.n_jobs, self._rows[rows]
+        part.core = self.core.select(rows, self.n_threads)
         return part
-
-    def gram(self) -> Array:
-        """Return `Phi^T Phi`."""
-        return self._projection.gram(self.n_threads)
-
-    def weighted_gram(self, weights: Array) -> Array:
-        """Return `Phi^T W Phi`."""
-        return self._projection.weighted_gram(weights, self.n_threads)
-
-    def project(self, V: Array) -> Array:
-        """Return `Phi^T V`."""
-        return self._projection.project(V, self.n_threads)
-
-    def expand(self, W: Array) -> Array:
-        """Return `Phi W`."""
-        return self._projection.expand(W, self.n_threads)
 
 
 class DistributedProjection:

@@ -30,18 +30,37 @@ from histrs.gaussian_process._options import Interpolation
 _SENT_BYTES = 1 << 26
 
 
-class ColumnBlock:
+class OnWorker:
+    """What a worker keeps: it has the methods of `core`, on the threads of a task."""
+
+    core: Any
+    n_jobs: int | None
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of a task."""
+        return count_task_threads(self.n_jobs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("core", "n_jobs"):
+            raise AttributeError(name)
+        method = getattr(self.core, name)
+        return lambda *arguments: method(*arguments, self.n_threads)
+
+
+class ColumnBlock(OnWorker):
     """Some columns of the training rows, weighted and sorted.
 
     It is pickled as its rows, and sorted again where it arrives.
     """
 
     def __init__(self, rows: NDArray[Any], weights: Array | None, n_jobs: int | None) -> None:
-        self._weights, self._n_jobs = weights, n_jobs
+        self._weights, self.n_jobs = weights, n_jobs
         self._rows = np.ascontiguousarray(rows)
-        self.columns = _weighted(
-            _histrs.SortedColumns(self._rows, self.n_threads), weights, self.n_threads
-        )
+        self.core = _histrs.SortedColumns(self._rows, self.n_threads)
+        if weights is not None:
+            identity = _histrs.Transform("identity", 1.0)
+            self.core = self.core.transformed(identity, weights, self.n_threads)
 
     @classmethod
     def of(cls, rows: Any, weights: Array | None, n_jobs: int | None, part: Part) -> ColumnBlock:
@@ -50,49 +69,22 @@ class ColumnBlock:
             return cls(as_rows(rows), weights, n_jobs)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how it is made again."""
-        return ColumnBlock, (self._rows, self._weights, self._n_jobs)
+        return ColumnBlock, (self._rows, self._weights, self.n_jobs)
 
     def __sizeof__(self) -> int:
-        """Return the bytes that a worker needs for it."""
-        return int(self._rows.nbytes + self.columns.n_bytes)
-
-    @property
-    def n_threads(self) -> int:
-        """Threads of a task."""
-        return count_task_threads(self._n_jobs)
+        return int(self._rows.nbytes + self.core.n_bytes)
 
     def without(self, removed: Indices) -> ColumnBlock:
         """Return the block of the other rows."""
         block = object.__new__(ColumnBlock)
-        block._weights, block._n_jobs = self._weights, self._n_jobs
+        block._weights, block.n_jobs = self._weights, self.n_jobs
         block._rows = np.delete(self._rows, removed, axis=0)
-        block.columns = self.columns.remove(removed, self.n_threads)
+        block.core = self.core.remove(removed, self.n_threads)
         return block
-
-    def product(self, V: Array) -> Array:
-        """Return the product of its part of the kernel matrix."""
-        return self.columns.product(V, self.n_threads)
-
-    def product_f32(self, V: Array) -> Array:
-        """Return nearly the same, summed in single precision."""
-        return self.columns.product_f32(V, self.n_threads)
-
-    def row_sums(self) -> Array:
-        """Return its part of the kernel of each row with itself."""
-        return self.columns.row_sums(self.n_threads)
-
-    def quadratic_forms(self, V: Array) -> Array:
-        """Return the quadratic forms of each column, a row each."""
-        return self.columns.quadratic_forms(V, self.n_threads)
-
-    def spreads(self) -> Array:
-        """Return the spread of each column."""
-        return self.columns.spreads(self.n_threads)
 
     def n_knots(self) -> int:
         """Return how many numbers hold the functions of one output."""
-        return self.columns.n_knots
+        return int(self.core.n_knots)
 
     def cross_kernel(self, X: Any) -> Array:
         """Return its part of the kernel of training rows with others, which are weighted."""
@@ -119,21 +111,16 @@ class BlockScore:
     """What the columns of a block add to scores of rows; pickled without what is made of it."""
 
     def __init__(
-        self,
-        block: ColumnBlock,
-        V: Array,
-        n_bins: int | None,
-        interpolation: Interpolation,
+        self, block: ColumnBlock, V: Array, n_bins: int | None, interpolation: Interpolation
     ) -> None:
         self._made_of = block, V, n_bins, interpolation
         self._score: Score
         if n_bins is None:
-            self._score = ExactScore(block.columns, V, block.n_threads)
+            self._score = ExactScore(block.core, V, block.n_threads)
         else:
-            self._score = TabulatedScore(block.columns, V, n_bins, interpolation, block.n_threads)
+            self._score = TabulatedScore(block.core, V, n_bins, interpolation, block.n_threads)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Return how it is made again."""
         return BlockScore, self._made_of
 
     def evaluate(self, X: Any) -> Array:
@@ -147,16 +134,8 @@ class BlockScore:
 
 def spreads_of(rows: Any, n_jobs: int | None, part: Part) -> Array:
     """Return the spread of each column, without keeping what is sorted for it."""
-    block = ColumnBlock.of(rows, None, n_jobs, part)
-    return block.spreads()
-
-
-def _weighted(
-    columns: _histrs.SortedColumns, weights: Array | None, n_threads: int
-) -> _histrs.SortedColumns:
-    if weights is None:
-        return columns
-    return columns.transformed(_histrs.Transform("identity", 1.0), weights, n_threads)
+    spreads: Array = ColumnBlock.of(rows, None, n_jobs, part).spreads()
+    return spreads
 
 
 class DistributedColumns:
@@ -177,6 +156,7 @@ class DistributedColumns:
     ) -> None:
         self._rows, self._n_jobs, self._weights = X, n_jobs, weights
         self._edges = edges_of(X)
+        self._widths = tuple(b - a for a, b in pairwise(self._edges))
         self._delayed = self._read if delayed is None else delayed
         self._blocks: list[Any] | None = None
 
@@ -208,15 +188,8 @@ class DistributedColumns:
         weights = self._weights
         return [
             make(part, None if weights is None else weights[a:b], self._n_jobs, Part(0, a))
-            for part, (a, b) in zip(self._parts(), pairwise(self._edges), strict=True)
+            for part, (a, b) in zip(self._of_blocks(self._rows), pairwise(self._edges), strict=True)
         ]
-
-    def _parts(self) -> list[Any]:
-        """Return the columns of each block, delayed."""
-        widths = tuple(b - a for a, b in pairwise(self._edges))
-        # Shuffles that know of one another would start anew with every worker that is lost.
-        rows = self._rows.rechunk({0: -1, 1: widths}, method="tasks")
-        return list(rows.to_delayed().ravel())
 
     # ---- what the core's columns can do ------------------------------------------------------
 
@@ -240,7 +213,7 @@ class DistributedColumns:
         if self._blocks is not None or self._weights is not None:
             return np.concatenate(self._each("spreads"))
         spread = lazy(spreads_of)
-        parts = zip(self._parts(), self._edges[:-1], strict=True)
+        parts = zip(self._of_blocks(self._rows), self._edges[:-1], strict=True)
         found = computed([spread(part, self._n_jobs, Part(0, start)) for part, start in parts])
         return np.concatenate(found)
 
@@ -292,13 +265,12 @@ class DistributedColumns:
         """Return the same, also of rows of dask."""
         if not is_dask(X):
             return self.split(X)
-        widths = tuple(b - a for a, b in pairwise(self._edges))
-        return list(X.rechunk({0: -1, 1: widths}, method="tasks").to_delayed().ravel())
+        # Shuffles that know of one another would start anew with every worker that is lost.
+        return list(X.rechunk({0: -1, 1: self._widths}, method="tasks").to_delayed().ravel())
 
     def partitions_of(self, X: Any) -> list[list[Any]]:
         """Return the same for each partition of the rows."""
-        widths = tuple(b - a for a, b in pairwise(self._edges))
-        rows = X.rechunk({1: widths}, method="tasks").to_delayed()
+        rows = X.rechunk({1: self._widths}, method="tasks").to_delayed()
         return [list(row) for row in rows]
 
     def _sum(self, name: str, *arrays: Any) -> Any:
@@ -353,13 +325,8 @@ class DistributedScore(Score):
         """Return what workers keep of each block."""
         if self._parts is None:
             V, n_bins, interpolation = self._made_of
-            of_workers = placed(V)
-            self._parts = kept(
-                [
-                    lazy(BlockScore)(block, of_workers, n_bins, interpolation)
-                    for block in self._columns.blocks
-                ]
-            )
+            of_all, make = (placed(V), n_bins, interpolation), lazy(BlockScore)
+            self._parts = kept([make(block, *of_all) for block in self._columns.blocks])
         return self._parts
 
 
