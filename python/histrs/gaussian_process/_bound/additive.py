@@ -168,8 +168,7 @@ class MinimaBound(Bound):
         return product
 
     def intercepts(self, V: Array) -> Array:
-        added: Array = self.kernel.intercept_variance * V.sum(axis=0)
-        return added
+        return np.asarray(self.kernel.intercept_variance * V.sum(axis=0))
 
     def _with_intercepts(self, product: Array, V: Array) -> Array:
         """Add them in place; without an intercept, a product is not touched again."""
@@ -238,9 +237,7 @@ class MinimaBound(Bound):
             return additive
         return WithPairs.of(additive, self.pairs, self.kernel.weights, row_scale)
 
-    def _of_minima(
-        self, name: PreconditionerName, s: float, row_scale: Array | None
-    ) -> AnyPreconditioner:
+    def _of_minima(self, name: PreconditionerName, s: float, row_scale: Array | None) -> Any:
         name = name_of(name, self.X.shape[1])
         if name == "knots":
             return Knots(self.columns, s, n_knots_of(self.X.shape), self.n_threads, row_scale)
@@ -269,7 +266,7 @@ class MinimaBound(Bound):
 
     def gram(self, T: Matrix) -> Array:
         smooth = self.smooth
-        K = self._minima(T, None) if smooth is None else smooth.gram(smooth.shifted(T))
+        K = self._minima(T, None) if smooth is None else smooth.between(smooth.shifted(T))
         return self._with_others(K, T, PairTerm.gram)
 
     def cross(self, T: Matrix) -> Array:
@@ -361,7 +358,11 @@ class MinimaBound(Bound):
         pair_rows = None if pairs is None else pairs.rows
         if not kernel.is_smooth and not self.kernel.is_smooth:
             columns = self.columns if same and not kernel.is_plain else None
-            known = {"base": self.sorted_base, "transformed": columns, "pair_rows": pair_rows}
+            known: dict[str, Any] = {
+                "base": self.sorted_base,
+                "transformed": columns,
+                "pair_rows": pair_rows,
+            }
             return replace(self, kernel=kernel, **known)
         smooth = self.smooth if same and kernel.is_smooth else None
         rows = None if smooth is None else smooth.rows
@@ -410,5 +411,10 @@ class MinimaBound(Bound):
         columns: _histrs.SortedColumns | None,
         weights: Array | None,
     ) -> Self:
-        known = {"base": base, "transformed": columns, "pair_rows": None, "smooth_rows": None}
+        known: dict[str, Any] = {
+            "base": base,
+            "transformed": columns,
+            "pair_rows": None,
+            "smooth_rows": None,
+        }
         return replace(self, X=X, weights=weights, **known)

@@ -56,9 +56,7 @@ def check_stored_memory(n_rows: int) -> None:
 class AllPairs(Bound):
     """A kernel with what it keeps of all pairs of its training rows."""
 
-    X: Any
     kernel: Kernel
-    n_threads: int
 
     @cached_property
     def diagonal(self) -> Array:
@@ -70,8 +68,6 @@ class AllPairs(Bound):
                 f"solver={solver!r} is of additive kernels, and {self.kernel!r} is none: choose "
                 '"auto", "cholesky" or "cg".'
             )
-
-    # ---- any rows ------------------------------------------------------------------------------
 
     def blocks(self, T: Any, n_threads: int | None = None) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of some rows at a time with the training rows, and which."""
@@ -106,8 +102,6 @@ class AllPairs(Bound):
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
         return ScoreOfPairs(self.blocks, V)
-
-    # ---- other rows ----------------------------------------------------------------------------
 
     def _of_rows(self, X: Any) -> Self:
         """Return the kernel on other rows."""
@@ -145,8 +139,7 @@ class MatrixBound(AllPairs):
 
     def product(self, V: Array) -> Array:
         """Return `K V`; the matrix is kept."""
-        product: Array = self._kept @ V
-        return product
+        return np.asarray(self._kept @ V)
 
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
         of_entries = (panel * signs) @ panel.T
@@ -154,13 +147,6 @@ class MatrixBound(AllPairs):
             name: float(np.vdot(self.kernel.derivative(name, self.parts), of_entries))
             for name in names
         }
-
-    def prefers_factor(self, n_outputs: int) -> bool:
-        return True
-
-    @property
-    def is_small(self) -> bool:
-        return True
 
     def with_kernel(self, kernel: Kernel) -> Self:
         same = type(kernel) is type(self.kernel)

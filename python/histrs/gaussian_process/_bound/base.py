@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from histrs.gaussian_process._options import Interpolation, PreconditionerName
 AnyPreconditioner = Preconditioner | LowRank | Landmarks
 
 
+@dataclass(frozen=True, kw_only=True)
 class Bound:
     """A kernel `K` on its training rows, without amplitude, and whatever the rows weigh.
 
@@ -96,7 +97,7 @@ class Bound:
 
     def prefers_factor(self, n_outputs: int) -> bool:
         """Say whether a factor is the better way to solve for so many right-hand sides."""
-        raise NotImplementedError
+        return True
 
     def factor(self, s: float, row_scale: Array | None) -> Any:
         """Return the factor of `K + s I` by fewer weights than rows; None without such."""
@@ -105,7 +106,7 @@ class Bound:
     @property
     def is_small(self) -> bool:
         """Whether a likelihood takes factors, and no estimates."""
-        raise NotImplementedError
+        return True
 
     def preconditioner(
         self, name: PreconditionerName, s: float, row_scale: Array | None
@@ -171,9 +172,7 @@ class Bound:
 
     def with_threads(self, n_threads: int) -> Self:
         """Return the same with another number of threads, and nothing that is made of it."""
-        known: Any = self
-        changed: Self = replace(known, n_threads=n_threads)
-        return changed
+        return replace(self, n_threads=n_threads)
 
     def reweighted(self, weights: Array | None) -> Self:
         """Return the kernel on rows of other weights, where it is centred by these."""

@@ -29,9 +29,7 @@ class LevelBound(Bound):
     Rows as the kernel takes them are codes, of shape (n_terms, n_rows).
     """
 
-    X: Any
     kernel: LevelKernel
-    n_threads: int
 
     has_weights: ClassVar[bool] = True
 
@@ -39,8 +37,6 @@ class LevelBound(Bound):
     def codes(self) -> Codes:
         """The codes of the training rows."""
         return self.kernel.codes(self.X)
-
-    # ---- functions with weights ----------------------------------------------------------------
 
     def functions(self, W: Array, T: Codes | None = None) -> Array:
         """Return functions with weights `W` at rows: `Phi W`."""
@@ -88,14 +84,11 @@ class LevelBound(Bound):
 
     def weights_of_functions(self, V: Array) -> Array:
         """Return the weights with which functions are `K(X, X_train) V`."""
-        weights: Array = self.kernel.prior[:, None] * self.weights(V)
-        return weights
+        return np.asarray(self.kernel.prior[:, None] * self.weights(V))
 
     def _tables(self, V: Array) -> Array:
         """Return `K(X, X_train) V` at each code."""
         return self.kernel.to_codes(self.weights_of_functions(V))
-
-    # ---- training rows -----------------------------------------------------------------------
 
     @property
     def diagonal(self) -> Array:
@@ -111,18 +104,9 @@ class LevelBound(Bound):
     def matrix(self) -> Array:
         return self.gram(self.codes)
 
-    # ---- how systems are solved ----------------------------------------------------------------
-
-    def prefers_factor(self, n_outputs: int) -> bool:
-        return True
-
     def factor(self, s: float, row_scale: Array | None) -> WeightFactor:
         """Return the factor of `K + s I`, in the scale of rows, by that of the weights."""
         return WeightFactor(self, s, row_scale)
-
-    @property
-    def is_small(self) -> bool:
-        return True
 
     def check(self, solver: str) -> None:
         if solver not in ("auto", "cholesky"):
@@ -130,8 +114,6 @@ class LevelBound(Bound):
                 f"solver={solver!r} is of rows, and Intersection(levels=...) is solved for its "
                 'weights: choose "auto".'
             )
-
-    # ---- any rows ------------------------------------------------------------------------------
 
     def rows_of(self, X: Any) -> Codes:
         """Return the codes of rows."""
@@ -157,10 +139,7 @@ class LevelBound(Bound):
         return LevelScore(np.ascontiguousarray(self._tables(V)), self.kernel.n_codes)
 
     def intercepts(self, V: Array) -> Array:
-        intercepts: Array = self.kernel.intercept_variance * V.sum(axis=0)
-        return intercepts
-
-    # ---- other kernels and other rows ----------------------------------------------------------
+        return np.asarray(self.kernel.intercept_variance * V.sum(axis=0))
 
     def with_kernel(self, kernel: LevelKernel) -> Self:
         changed = replace(self, kernel=kernel)
@@ -222,18 +201,15 @@ class WeightFactor:
         """Return `(R K R + s I)^-1 B`."""
         r, root = self._row_scale, self._root[:, None]
         z = self._factor.solve(np.asfortranarray(root * self._bound.weights(scaled(r, B))))
-        solved: Array = (B - scaled(r, self._bound.functions(root * z))) / self._s
-        return solved
+        return np.asarray((B - scaled(r, self._bound.functions(root * z))) / self._s)
 
     def form(self, k: Array) -> Array:
         """Return `k^T (R K R + s I)^-1 k`."""
-        form: Array = k.T @ self.solve(k)
-        return form
+        return np.asarray(k.T @ self.solve(k))
 
     def forms(self, k: Array) -> Array:
         """Return the diagonal of that."""
-        forms: Array = np.einsum("ij,ij->j", k, self.solve(k))
-        return forms
+        return np.asarray(np.einsum("ij,ij->j", k, self.solve(k)))
 
     def log_det(self) -> float:
         """Return `log det (R K R + s I)`."""
@@ -244,8 +220,7 @@ class WeightFactor:
     def _covariance(self) -> Array:
         """The posterior covariance of the weights, over `s`."""
         inverse = inverse_of(self._factor.whole())
-        covariance: Array = self._root[:, None] * inverse * self._root
-        return covariance
+        return np.asarray(self._root[:, None] * inverse * self._root)
 
     @cached_property
     def _between_codes(self) -> Array:
@@ -263,8 +238,7 @@ class WeightFactor:
         """Return the diagonal of `(R K R + s I)^-1`."""
         leverages = self._bound.forms(self._between_codes, self._bound.codes)
         weights = 1.0 if self._row_scale is None else self._row_scale**2
-        diagonal: Array = (1.0 - weights * leverages) / self._s
-        return diagonal
+        return np.asarray((1.0 - weights * leverages) / self._s)
 
     def variance(self, T: Any) -> Array:
         """Return the posterior variances of rows, without amplitude."""

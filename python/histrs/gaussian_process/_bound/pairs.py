@@ -87,8 +87,7 @@ class PairKernel:
         i, j = self.indices[k]
         T = V.reshape(*self.shapes[k], -1)
         T = np.tensordot(self.covariances[i], T, axes=1)
-        product: Array = np.einsum("ab,cbm->cam", self.covariances[j], T).reshape(V.shape)
-        return product
+        return np.asarray(np.einsum("ab,cbm->cam", self.covariances[j], T).reshape(V.shape))
 
     @cached_property
     def root(self) -> sparse.csc_array:
@@ -140,8 +139,7 @@ class PairRows:
     @cached_property
     def diagonal(self) -> Array:
         """The kernel of every row with itself."""
-        total: Array = self.diagonals.sum(axis=1)
-        return total
+        return np.asarray(self.diagonals.sum(axis=1))
 
     @cached_property
     def diagonals(self) -> Array:
@@ -180,8 +178,7 @@ class PairTerm:
     def quadratic_forms(self, V: Array) -> Array:
         """Return `v^T w H C H^T v` of every column."""
         T = np.asarray(self.rows.cells.T @ V)
-        forms: Array = self.weight * np.einsum("ij,ij->j", T, self.kernel.covary(T))
-        return forms
+        return np.asarray(self.weight * np.einsum("ij,ij->j", T, self.kernel.covary(T)))
 
     def cross(self, others: PairRows) -> Array:
         """Return the term between the training rows and others, of shape (n_rows, n_others)."""
@@ -261,5 +258,4 @@ def _root(C: Array) -> Array:
     """Return `F` with `F F^T = C`, and no more columns than the rank."""
     values, vectors = linalg.eigh(C, check_finite=False)
     kept = values > _RANK_TOLERANCE * values[-1]
-    root: Array = vectors[:, kept] * np.sqrt(values[kept])
-    return root
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))

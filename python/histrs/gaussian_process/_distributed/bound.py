@@ -25,7 +25,6 @@ from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Identity, Indices
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.additive import MinimaBound
-from histrs.gaussian_process._bound.base import AnyPreconditioner
 from histrs.gaussian_process._bound.preconditioners import n_knots_of, name_of, rank_of
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._distributed.columns import (
@@ -113,8 +112,6 @@ class DistributedProjection:
         # What a scheduler of this process still holds is left alone.
         return np.array(computed(total([delayed_call(part, name, *v) for part, v in pairs])))
 
-    # ---- what the core's projections can do ----------------------------------------------------
-
     def inverse_kernel(self) -> tuple[Array, Array]:
         """Return the diagonal of the inverse kernel of the knots, and what is above it."""
         return self._base.inverse_kernel()
@@ -175,8 +172,6 @@ class DistributedBound(MinimaBound):
         K += self.kernel.intercept_variance
         return K
 
-    # ---- how systems are solved ----------------------------------------------------------------
-
     def costs(self, n_outputs: int) -> tuple[float, float] | None:
         """Return None: any other way to solve would bring the matrix here."""
         return None
@@ -184,9 +179,7 @@ class DistributedBound(MinimaBound):
     def prefers_factor(self, n_outputs: int) -> bool:
         return self.n_rows <= _MAX_STORED_ROWS and super().prefers_factor(n_outputs)
 
-    def _of_minima(
-        self, name: PreconditionerName, s: float, row_scale: Array | None
-    ) -> AnyPreconditioner:
+    def _of_minima(self, name: PreconditionerName, s: float, row_scale: Array | None) -> Any:
         name = name_of(name, self.X.shape[1])
         if name is None:
             return Identity()
@@ -197,8 +190,6 @@ class DistributedBound(MinimaBound):
         rank = rank_of(self.row_sums, s, row_scale)
         columns = self.blocks.columns_of_kernel
         return Landmarks(columns, self.row_sums, s, rank, self.n_threads, row_scale)
-
-    # ---- any rows ------------------------------------------------------------------------------
 
     def _additive_prior(self, T: Any) -> Array:
         if is_dask(T):
@@ -214,8 +205,7 @@ class DistributedBound(MinimaBound):
         return np.array(self.blocks.cross_kernel(T))
 
     def columns_of_matrix(self, rows: Indices) -> Array:
-        K: Array = self.blocks.columns_of_kernel(rows).T + self.kernel.intercept_variance
-        return K
+        return np.asarray(self.blocks.columns_of_kernel(rows).T + self.kernel.intercept_variance)
 
     def cross_product(self, T: Matrix, V: Array) -> Array:
         product = DistributedScore(self.blocks, V).evaluate(T, self.n_threads)

@@ -134,8 +134,7 @@ class BlockScore:
 
 def spreads_of(rows: Any, n_jobs: int | None, part: Part) -> Array:
     """Return the spread of each column, without keeping what is sorted for it."""
-    spreads: Array = ColumnBlock.of(rows, None, n_jobs, part).spreads()
-    return spreads
+    return np.asarray(ColumnBlock.of(rows, None, n_jobs, part).spreads())
 
 
 class DistributedColumns:
@@ -191,8 +190,6 @@ class DistributedColumns:
             for part, (a, b) in zip(self._of_blocks(self._rows), pairwise(self._edges), strict=True)
         ]
 
-    # ---- what the core's columns can do ------------------------------------------------------
-
     def transformed(
         self, transform: Any, weights: Array | None, n_threads: int
     ) -> DistributedColumns:
@@ -221,8 +218,7 @@ class DistributedColumns:
         """Return 1 over the spread of each column, as the core does."""
         spreads = self.spreads(n_threads)
         spreads[spreads == 0.0] = 1.0
-        inverse: Array = 1.0 / np.maximum(spreads, np.finfo(np.float64).tiny)
-        return inverse
+        return np.asarray(1.0 / np.maximum(spreads, np.finfo(np.float64).tiny))
 
     def row_sums(self, n_threads: int) -> Array:
         """Return the kernel of each row with itself."""
@@ -239,8 +235,6 @@ class DistributedColumns:
     def quadratic_forms(self, V: Array, n_threads: int) -> Array:
         """Return the quadratic forms of each column's part of the kernel, a row each."""
         return np.vstack(self._each("quadratic_forms", V))
-
-    # ---- and entries of the kernel matrix ------------------------------------------------------
 
     def columns_of_kernel(self, rows: Indices) -> Array:
         """Return some columns of the kernel matrix, transposed."""

@@ -102,8 +102,6 @@ class Interactions(Kernel):
         if not 0.0 < self.weight < np.inf:
             raise ValueError(f"weight = {self.weight!r}: it is positive.")
 
-    # ---- as a term of any kernel, whose matrix is stored ---------------------------------------
-
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self.check()
         if self.are_found:
@@ -122,8 +120,7 @@ class Interactions(Kernel):
         return (np.asarray(left @ self._core.covary(right.T.toarray())),)
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
-        diagonal: Array = self.weight_ * PairRows(self._core, as_matrix(X)).diagonal
-        return diagonal
+        return np.asarray(self.weight_ * PairRows(self._core, as_matrix(X)).diagonal)
 
 
 @dataclass(frozen=True)

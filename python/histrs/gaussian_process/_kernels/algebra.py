@@ -89,8 +89,6 @@ class _Pair(Kernel):
     def _both(self) -> dict[str, Kernel]:
         return {"k1": self.k1, "k2": self.k2}
 
-    # ---- rows --------------------------------------------------------------------------------
-
     @property
     def takes(self) -> Takes:  # type: ignore[override]
         """What rows both take."""
@@ -142,8 +140,6 @@ class _Pair(Kernel):
     def _diagonals(self, X: Any, n_threads: int) -> list[Array]:
         pairs = zip(self._both.values(), self._views(X), strict=True)
         return [kernel.diagonal(view, n_threads) for kernel, view in pairs]
-
-    # ---- parameters --------------------------------------------------------------------------
 
     def free(self) -> dict[str, Bounds]:
         return {

@@ -88,8 +88,7 @@ class Kernel:
 
     def matrix(self, parts: Any) -> Array:
         """Return the kernel matrix, as a new array in C order: of one part, a multiple."""
-        multiple: Array = parts[0] * (self.parameter(self.multiplies) if self.multiplies else 1.0)
-        return multiple
+        return np.asarray(parts[0] * (self.parameter(self.multiplies) if self.multiplies else 1.0))
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
         """Return the kernel of every row with itself."""
@@ -104,8 +103,7 @@ class Kernel:
             self.with_parameters({name: value * np.exp(change)}).matrix(parts)
             for change in (step, -step)
         )
-        slope: Array = (above - below) / (2.0 * step)
-        return slope
+        return np.asarray((above - below) / (2.0 * step))
 
     def view(self, X: Any, n_threads: int) -> Any:
         """Return rows as `parts` and `diagonal` take them."""

@@ -89,8 +89,7 @@ class LogEuclidean(Kernel):
 
     def derivative(self, name: str, parts: Any) -> Array:
         exponents: Array = parts[0] * -self.gamma_
-        derivative: Array = exponents * np.exp(exponents)
-        return derivative
+        return np.asarray(exponents * np.exp(exponents))
 
     def diagonal(self, X: Array, n_threads: int) -> Array:
         """Return ones."""
@@ -200,8 +199,7 @@ class Divergence(Kernel):
     def derivative(self, name: str, parts: Any) -> Array:
         D, terms = parts[0], self._terms()
         if len(terms) == 1 and self.gamma_ >= (self._p - 1) / 2:
-            derivative: Array = -self.gamma_ * D * np.exp(-self.gamma_ * D)
-            return derivative
+            return np.asarray(-self.gamma_ * D * np.exp(-self.gamma_ * D))
         # Of a mean of two, by its weights; at a value that is definite, towards the next.
         below = terms[0][0]
         rise: Array = np.exp(-(below + 0.5) * D) - np.exp(-below * D)

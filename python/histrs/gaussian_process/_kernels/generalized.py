@@ -55,8 +55,6 @@ class GeneralizedKernel:
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"slope_weight", "rough_weight"})
     """Parameters that a search may well leave at a bound."""
 
-    # ---- parameters --------------------------------------------------------------------------
-
     def parameter(self, name: str) -> Any:
         """Return a parameter that can be learned."""
         return self.weights if name == "feature_weights" else getattr(self, name)
@@ -116,8 +114,6 @@ class GeneralizedKernel:
     def scale_is_among(self, names: Collection[str]) -> bool:
         """Say whether some parameters multiply the kernel, as its variance does."""
         return "feature_weights" in names
-
-    # ---- rows --------------------------------------------------------------------------------
 
     @property
     def leaves_level(self) -> bool:

@@ -143,8 +143,6 @@ class Intersection(Kernel):
                 'changes them; leave feature_weights at "auto" and transform at "identity".'
             )
 
-    # ---- as a term of any kernel, whose matrix is stored ---------------------------------------
-
     def free(self) -> dict[str, Bounds]:
         """Return no bounds: exponent and weights are kept where the matrix is stored."""
         return {}
@@ -179,8 +177,7 @@ class Intersection(Kernel):
         return (_histrs.intersection_gram(left, right, n_threads),)
 
     def matrix(self, parts: Any) -> Array:
-        matrix: Array = parts[0] + self.intercept_variance_
-        return matrix
+        return np.asarray(parts[0] + self.intercept_variance_)
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
         return _histrs.row_sums(to_core(X), n_threads) + self.intercept_variance_
@@ -271,8 +268,6 @@ class Splines(Kernel):
             raise ValueError(f"rough_weight = {self.rough_weight!r}: it is not negative.")
         check_names_of_weights(self.feature_weights, ("auto", "scale"))
 
-    # ---- as a term of any kernel, whose matrix is stored ---------------------------------------
-
     def free(self) -> dict[str, Bounds]:
         """Return no bounds: weights are kept where the matrix is stored."""
         return {}
@@ -292,7 +287,7 @@ class Splines(Kernel):
 
     def parts(self, X: Any, Y: Any | None, n_threads: int) -> tuple[Array, ...]:
         """Return the kernel matrix."""
-        return (self._term.gram(X) if Y is None else self._term.between(X, Y),)
+        return (self._term.between(X, Y),)
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
         return self._term.prior(X)

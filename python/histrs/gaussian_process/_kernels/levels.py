@@ -57,8 +57,7 @@ class LevelColumn:
     def functions(self) -> Array:
         """Ramps at the points, of shape (n_codes, n_weights)."""
         at, knots = self._at
-        ramps: Array = np.clip((at[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0)
-        return ramps
+        return np.asarray(np.clip((at[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0))
 
     @cached_property
     def shares(self) -> Array:
@@ -71,22 +70,13 @@ class LevelColumn:
         return np.maximum(both, _LEAST_SHARE)
 
     @cached_property
-    def _between(self) -> Array:
-        return _cuts(self.points)
-
-    @cached_property
     def centred(self) -> Array:
         """Ramps less their means over training rows."""
-        centred: Array = self.functions - self.counts @ self.functions / self.counts.sum()
-        return centred
-
-    def has_codes_of(self, other: Term) -> bool:
-        """Say whether rows have the same codes, as of the same points."""
-        return isinstance(other, LevelColumn) and other.points is self.points
+        return np.asarray(self.functions - self.counts @ self.functions / self.counts.sum())
 
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
-        codes = np.searchsorted(self._between, X[:, self.feature])
+        codes = np.searchsorted(_cuts(self.points), X[:, self.feature])
         return codes.astype(np.uint16)
 
 
@@ -132,12 +122,7 @@ class LevelCategories:
     @cached_property
     def centred(self) -> Array:
         """Indicators less their means over training rows."""
-        centred: Array = self.functions - self.counts / self.counts.sum()
-        return centred
-
-    def has_codes_of(self, other: Term) -> bool:
-        """Say whether rows have the same codes, as of the same categories."""
-        return isinstance(other, LevelCategories) and other.categories is self.categories
+        return np.asarray(self.functions - self.counts / self.counts.sum())
 
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
@@ -156,8 +141,7 @@ def _spread(values: Array, counts: Array, n: int) -> Array:
     passed = np.cumsum(counts) / counts.sum() + np.arange(len(values)) / len(values)
     passed += halves / halves[-1]
     chosen = np.searchsorted(passed, np.linspace(passed[0], passed[-1], n))
-    spread: Array = values[np.unique(np.minimum(chosen, len(values) - 1))]
-    return spread
+    return np.asarray(values[np.unique(np.minimum(chosen, len(values) - 1))])
 
 
 def evenly(n: int, n_chosen: int) -> NDArray[np.intp]:
@@ -168,8 +152,7 @@ def evenly(n: int, n_chosen: int) -> NDArray[np.intp]:
 def _cuts(points: Array) -> Array:
     """Return the last value of each code but the last."""
     middle = points[:-1] / 2.0 + points[1:] / 2.0
-    cuts: Array = np.where(middle < points[1:], middle, points[:-1])
-    return cuts
+    return np.asarray(np.where(middle < points[1:], middle, points[:-1]))
 
 
 @dataclass(frozen=True)
@@ -191,20 +174,12 @@ class LevelPair:
     @cached_property
     def functions(self) -> Array:
         """Products at the cells, of shape (n_codes, n_weights)."""
-        functions: Array = np.kron(self.first.centred, self.second.centred).astype(np.float64)
-        return functions
+        return np.asarray(np.kron(self.first.centred, self.second.centred).astype(np.float64))
 
     @cached_property
     def shares(self) -> Array:
         """What part of the rows is around each product, of shape (1, n_weights)."""
-        shares: Array = np.kron(self.first.shares[:1], self.second.shares[:1]).astype(np.float64)
-        return shares
-
-    def has_codes_of(self, other: Term) -> bool:
-        """Say whether rows have the same codes, as of the same points."""
-        both = self.first, self.second
-        others = (other.first, other.second) if isinstance(other, LevelPair) else (other, other)
-        return all(one.has_codes_of(another) for one, another in zip(both, others, strict=True))
+        return np.asarray(np.kron(self.first.shares[:1], self.second.shares[:1]).astype(np.float64))
 
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
@@ -237,8 +212,6 @@ class LevelKernel:
     takes: ClassVar[Takes] = "numbers"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"level_weights"})
     leaves_level: ClassVar[bool] = False
-
-    # ---- parameters --------------------------------------------------------------------------
 
     def parameter(self, name: str) -> Any:
         """Return a parameter that can be learned."""
@@ -286,8 +259,6 @@ class LevelKernel:
         """Say whether some parameters multiply the kernel, as its variance does."""
         return "level_weights" in names
 
-    # ---- weights and codes -------------------------------------------------------------------
-
     @cached_property
     def n_codes(self) -> list[int]:
         """How many codes each term has."""
@@ -331,9 +302,12 @@ class LevelKernel:
         return found
 
     def has_codes_of(self, other: LevelKernel) -> bool:
-        """Say whether rows have the same codes."""
-        pairs = zip(self.terms, other.terms, strict=False)
-        return len(self.terms) == len(other.terms) and all(a.has_codes_of(b) for a, b in pairs)
+        """Say whether rows have the same codes: of the same terms, or of the same points."""
+        pairs = list(zip(self.terms, other.terms, strict=False))
+        return len(self.terms) == len(other.terms) and all(
+            a is b or (isinstance(a, LevelColumn) and getattr(b, "points", None) is a.points)
+            for a, b in pairs
+        )
 
     def to_codes(self, W: Array) -> Array:
         """Return functions with weights `W` at each code; the constant is of the first."""

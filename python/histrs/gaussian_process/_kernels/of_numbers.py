@@ -69,8 +69,7 @@ class Linear(Kernel):
 
     def diagonal(self, X: Array, n_threads: int) -> Array:
         X = self._centred(X)
-        diagonal: Array = self.variance_ * np.einsum("ij,ij->i", X, X)
-        return diagonal
+        return np.asarray(self.variance_ * np.einsum("ij,ij->i", X, X))
 
     def _centred(self, X: Any) -> Array:
         return np.asarray(X, dtype=np.float64) - self.mean_

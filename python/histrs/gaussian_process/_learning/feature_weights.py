@@ -191,8 +191,7 @@ def _learned(
 
 def _squares(found: Array, Y: Array) -> Array:
     """Return the squared errors of rows."""
-    squares: Array = np.sum((found - Y) ** 2, axis=1)
-    return squares
+    return np.asarray(np.sum((found - Y) ** 2, axis=1))
 
 
 def _log_losses(scores: Array, Y: Array) -> Array:
@@ -280,8 +279,7 @@ class _Path:
 
     def predicted(self, rows: Matrix) -> Array:
         """Return the predictions of other rows."""
-        found: Array = (self._kernel(rows, self._rows) + self._constant) @ self._alpha
-        return found
+        return np.asarray((self._kernel(rows, self._rows) + self._constant) @ self._alpha)
 
     def _fit(self) -> None:
         """Fit under the noise of largest likelihood, the scale having a closed form."""

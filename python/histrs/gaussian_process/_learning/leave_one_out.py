@@ -165,8 +165,7 @@ def centred_leave_one_out(K: Array, s: float, Y: Array, row_scale: Array | None 
     A[np.diag_indices_from(A)] += s
     factor = CholeskyFactor.of(factorise_in_place(A.T))
     weights = factor.solve(r[:, None] * Y)
-    means: Array = Y - weights / (r * factor.inverse_diagonal())[:, None]
-    return means
+    return np.asarray(Y - weights / (r * factor.inverse_diagonal())[:, None])
 
 
 def centred_leave_one_out_of(system: System, Y: Array) -> Array:

@@ -176,10 +176,7 @@ class HalvesLikelihood(BaseLikelihood):
     def __init__(self, Y: Array, halves: Sequence[tuple[Likelihood, PairKernel]]) -> None:
         super().__init__(Y)
         self._halves = halves
-
-    @property
-    def has_gradient(self) -> bool:
-        return all(likelihood.has_gradient for likelihood, _ in self._halves)
+        self.has_gradient = all(likelihood.has_gradient for likelihood, _ in halves)
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
         means = [part.diagonal_mean(_of(values, pairs)) for part, pairs in self._halves]

@@ -198,19 +198,20 @@ class CodedClasses:
 
     def predictive_variance(self, posterior: Posterior, latent: Array) -> Array:
         """Return the posterior variance of targets, from that of latent functions."""
-        variance: Array = latent + posterior.noise
-        return variance
+        return np.asarray(latent + posterior.noise)
 
     def probabilities(self, posterior: Posterior, mean: Array, latent: Array) -> Array:
         """Return what the model says of classes, without further fitting."""
         logits = 2.0 * mean / self.predictive_variance(posterior, latent)
-        probabilities: Array = softmax(logits_of_classes(logits), axis=1)
-        return probabilities
+        return np.asarray(softmax(logits_of_classes(logits), axis=1))
 
 
 @dataclass(frozen=True)
 class LatentClasses:
-    """Classes that follow latent functions with a probability: by Laplace's approximation."""
+    """Classes that follow latent functions with a probability: by Laplace's approximation.
+
+    It answers what `CodedClasses` does.
+    """
 
     name: ChosenName
     """Of the probability: "bernoulli" or "softmax"."""
@@ -218,10 +219,7 @@ class LatentClasses:
 
     @property
     def calibration(self) -> dict[str, Any]:
-        """What is known of the calibration before anything is seen."""
         return {"matrix_scaling": False} if self.name == "softmax" else {}
-
-    # ---- modes -------------------------------------------------------------------------------
 
     def modes(
         self, base: System, Y: Array, sample_weight: Array | None, start: Array | None
@@ -275,8 +273,6 @@ class LatentClasses:
 
         return of_classes(made, Y, sample_weight, self.tol)
 
-    # ---- rows that are left out ----------------------------------------------------------------
-
     def left_out(self, fit: FittedClasses) -> Array:
         posterior, modes = fit.posterior, cast(Modes, fit.modes)
         if self.name == "softmax":
@@ -303,8 +299,6 @@ class LatentClasses:
             scores.append(base.bound.means_held_out(without.bound, held, weights) + shift)
         return np.vstack(scores), np.concatenate(folds)
 
-    # ---- answers -----------------------------------------------------------------------------
-
     def noise(self, posterior: Posterior, mean: Array) -> Array:
         f = mean.T
         if self.name == "softmax":
@@ -312,8 +306,7 @@ class LatentClasses:
             curvature = P * (P.sum(axis=0) - P)
         else:
             curvature = expit(f) * expit(-f)
-        noise: Array = 1.0 / np.maximum(curvature, LEAST_CURVATURE)
-        return noise
+        return np.asarray(1.0 / np.maximum(curvature, LEAST_CURVATURE))
 
     def predictive_variance(self, posterior: Posterior, latent: Array) -> Array:
         return latent
@@ -325,8 +318,7 @@ class LatentClasses:
             logs = z
         else:
             logs = np.hstack([log_expit(-z), log_expit(z)]) if z.shape[1] == 1 else log_expit(z)
-        probabilities: Array = softmax(logs, axis=1)
-        return probabilities
+        return np.asarray(softmax(logs, axis=1))
 
 
 def base_of(system: System, amplitude: float) -> System:

@@ -50,8 +50,7 @@ class BiasSolution:
 
     def in_inverse(self, amplitude: float) -> Array:
         """Return what it takes from the diagonal of the inverse."""
-        taken: Array = BIAS_VARIANCE / amplitude / self.determinant * self.weights**2
-        return taken
+        return np.asarray(BIAS_VARIANCE / amplitude / self.determinant * self.weights**2)
 
     def root_covariance(self, seen: Array, prior: float) -> Array:
         """Return `r`, where `r r^T` is what it adds to the covariance of functions of rows.
@@ -59,8 +58,7 @@ class BiasSolution:
         `seen` are scores of the rows by its weights; `prior` is what it adds to the functions: 1,
         or 0 to the term of a feature.
         """
-        root: Array = (BIAS_VARIANCE / self.determinant) ** 0.5 * (prior - seen)
-        return root
+        return np.asarray((BIAS_VARIANCE / self.determinant) ** 0.5 * (prior - seen))
 
 
 @dataclass(frozen=True)
@@ -108,8 +106,7 @@ def left_out(
     `stays` is what part of each row it keeps; None for 0.
     """
     diagonal = system.inverse_diagonal - of_bias.in_inverse(system.amplitude)
-    means: Array = targets - weights / system.left_out(diagonal, stays)
-    return means
+    return np.asarray(targets - weights / system.left_out(diagonal, stays))
 
 
 def find_mode(

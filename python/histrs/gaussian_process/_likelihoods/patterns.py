@@ -250,8 +250,6 @@ class Patterns:
             found.append(copied(fit).set_params(**model._parameters_of(targets, n_targets)))
         return found
 
-    # ---- rows that come and go -----------------------------------------------------------------
-
     def forget(self, removed: Indices, n_rows: int) -> None:
         """Remove some of the rows, each from the fits that have it."""
         model = self.model
@@ -271,8 +269,6 @@ class Patterns:
             left = new_index[rows]
             patterns.append(Pattern(left[left >= 0], targets))
         _keep(model, fits, patterns)
-
-    # ---- answers -----------------------------------------------------------------------------
 
     def ask(self, question: Callable[[Any], Any], axis: int = -1) -> Any:
         """Return what each fit says of its targets, which are along an axis, put together."""

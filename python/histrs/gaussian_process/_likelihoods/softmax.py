@@ -121,21 +121,18 @@ class _Curvature:
     def root(self, y: Array) -> Array:
         """Return `R y`."""
         taken = np.sum(self._root_P * y, axis=1, keepdims=True)
-        found: Array = self._root_w * (self._root_P * y - self._P * taken)
-        return found
+        return np.asarray(self._root_w * (self._root_P * y - self._P * taken))
 
     def transposed(self, u: Array) -> Array:
         """Return `R^T u`."""
         taken = np.sum(self._P * u, axis=1, keepdims=True)
-        found: Array = self._root_w * self._root_P * (u - taken)
-        return found
+        return np.asarray(self._root_w * self._root_P * (u - taken))
 
 
 def curvature_of(P: Array, w: Array) -> Array:
     # 1 - pi, without the digits that are lost where one is certain.
     others = P.sum(axis=1, keepdims=True) - P
-    curvature: Array = np.maximum(w[:, None] * P * others, LEAST_CURVATURE)
-    return curvature
+    return np.asarray(np.maximum(w[:, None] * P * others, LEAST_CURVATURE))
 
 
 def factor_of(C: Array, root: Array) -> Array:
@@ -348,5 +345,4 @@ class SoftmaxLikelihood(LaplaceLikelihood):
 
 
 def _balanced(V: Array) -> Array:
-    balanced: Array = V - V.mean(axis=1, keepdims=True)
-    return balanced
+    return np.asarray(V - V.mean(axis=1, keepdims=True))

@@ -230,8 +230,7 @@ class System:
         if stays is None:
             return inverse_diagonal
         of_rows = 1.0 if self.row_scale is None else self.row_scale**2
-        divisor: Array = (1.0 - stays) * inverse_diagonal + stays * (of_rows / self.s)
-        return divisor
+        return np.asarray((1.0 - stays) * inverse_diagonal + stays * (of_rows / self.s))
 
     def tolerance(self, tol: Array) -> Array:
         """Return tolerances, as far as what is kept of the rows can tell."""
@@ -263,10 +262,7 @@ class System:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
         if self.uses_cholesky(Y.shape[1]):
             return self._solve_by_factor(Y, tol)
-        tol, costs = self.tolerance(tol), self.bound.costs(Y.shape[1])
-        if self.solver.name != "auto" or costs is None:
-            return self._solve_iteratively(Y, tol, X0, callback)
-        return self._solve_surely(Y, tol, costs, X0, callback)
+        return self._solve_without_factor(Y, tol, X0, callback)
 
     def _solve_by_factor(self, Y: Array, tol: Array) -> Solution:
         """Solve by the factor, and refine what rounding left, as long as that helps."""
@@ -287,13 +283,26 @@ class System:
             B, residual = better, left
         return Solution(B, residual, once)
 
+    def _solve_without_factor(
+        self,
+        Y: Array,
+        tol: Array,
+        X0: Array | None = None,
+        callback: Callable[[Array], None] | None = None,
+    ) -> Solution:
+        """Solve by iterations, whatever so many right-hand sides would be worth."""
+        tol, costs = self.tolerance(tol), self.bound.costs(Y.shape[1])
+        if self.solver.name != "auto" or costs is None:
+            return self._solve_iteratively(Y, tol, X0, callback)
+        return self._solve_surely(Y, tol, costs, X0, callback)
+
     def _solve_surely(
         self,
         Y: Array,
         tol: Array,
         costs: tuple[float, float],
-        X0: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
+        X0: Array | None,
+        callback: Callable[[Array], None] | None,
     ) -> Solution:
         """Solve by iterations, and where these do not end, by what does.
 
@@ -463,13 +472,6 @@ class System:
                 solved[rows] = solution.residual <= self.tolerance(limit)
             variance[rows] = prior[rows] - explained
         return np.maximum(variance, 0.0), solved
-
-    def _solve_without_factor(self, Y: Array, tol: Array) -> Solution:
-        """Solve by iterations, whatever so many right-hand sides would be worth."""
-        tol, costs = self.tolerance(tol), self.bound.costs(Y.shape[1])
-        if self.solver.name != "auto" or costs is None:
-            return self._solve_iteratively(Y, tol)
-        return self._solve_surely(Y, tol, costs)
 
     def latent_covariance(self, X: Any) -> Array:
         """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""
