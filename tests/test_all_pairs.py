@@ -32,6 +32,7 @@ from histrs.gaussian_process._learning.leave_one_out import (
     learn_by_leaving_out,
 )
 from histrs.gaussian_process._learning.likelihood import Likelihood
+from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._posterior import cached_variance
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
@@ -475,8 +476,10 @@ def test_a_posterior_is_its_definition(rng, monkeypatch, kind, n_systems, weight
 
 def likelihood_of(X, Y, r, kernel=GAUSSIAN):
     bound = MatrixBound(X=X, kernel=kernel, n_threads=1)
-    given = {"solver": Solver(), "tol": 1e-9, "log_det": "lanczos", "seed": lambda: 0}
-    return Likelihood(bound, Y, row_scale=r, **given)
+    of_rows = X, Y, None if r is None else r**2, None
+    of_fit = {"tol": 1e-9, "log_det": "lanczos", "seed": lambda: 0, "n_jobs": 1}
+    of_targets = {"are_classes": False, "feature_names": None}
+    return Likelihood(bound, Problem(*of_rows, solver=Solver(), **of_fit, **of_targets))
 
 
 def log_density(X, Y, r, noise, amplitude):
@@ -533,11 +536,12 @@ def test_systems_of_a_likelihood_are_those_of_its_rows(rng, weighted):
     likelihood = likelihood_of(X, Y, r)
     scale = np.ones(30) if r is None else r
     np.testing.assert_allclose(likelihood.targets, scale[:, None] * Y)
-    assert likelihood.row_scale is r
+    assert (likelihood.row_scale is None) == (r is None)
     np.testing.assert_allclose(likelihood.bound(GAUSSIAN).matrix(), gaussian(X, X))
     system = likelihood.system(GAUSSIAN, Scales(0.3, 1.7))
     assert (system.noise, system.amplitude) == (0.3, 1.7)
-    assert system.row_scale is r
+    for found in (likelihood.row_scale, system.row_scale):
+        np.testing.assert_allclose(np.ones(30) if found is None else found, scale)
     mean = likelihood.diagonal_mean(Hyperparameters(np.ones(1), np.full(1, 3.0), GAUSSIAN))
     assert mean == pytest.approx(np.mean(scale**2))
 

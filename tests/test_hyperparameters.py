@@ -469,7 +469,7 @@ def test_iterations_that_do_not_end_have_not_solved_but_a_factor_has(rng):
 def test_outputs_share_the_error_of_the_log_determinant(rng):
     X, Y = regression(rng)
     likelihood, system = likelihood_and_system(X, Y, solver="cg")
-    Z = rademacher(60, count_probes(60), np.random.default_rng(likelihood._seed()))
+    Z = rademacher(60, count_probes(60), np.random.default_rng(likelihood._problem.seed()))
     of_log_det = lanczos_log_det(system.multiply, Z, derivative=False).std
     values = Hyperparameters(np.array([0.1]), np.array([1.0]), system.kernel)
     assert likelihood.evaluate(values).std == pytest.approx(2 * 0.5 * of_log_det)

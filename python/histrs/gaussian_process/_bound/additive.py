@@ -15,7 +15,7 @@ from histrs import _histrs
 from histrs._checks.validation import to_core
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import PivotedCholesky
-from histrs._solvers.preconditioners import Identity, Indices
+from histrs._solvers.preconditioners import Identity, Indices, Preconditioner
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
@@ -237,7 +237,9 @@ class MinimaBound(Bound):
             return additive
         return WithPairs.of(additive, self.pairs, self.kernel.weights, row_scale)
 
-    def _of_minima(self, name: PreconditionerName, s: float, row_scale: Array | None) -> Any:
+    def _of_minima(
+        self, name: PreconditionerName, s: float, row_scale: Array | None
+    ) -> Preconditioner:
         name = name_of(name, self.X.shape[1])
         if name == "knots":
             return Knots(self.columns, s, n_knots_of(self.X.shape), self.n_threads, row_scale)

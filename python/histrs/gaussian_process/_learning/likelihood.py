@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -34,8 +34,7 @@ from histrs.gaussian_process._learning.spectrum import (
     Spectrum,
     Terms,
 )
-from histrs.gaussian_process._options import LogDetName, Solver
-from histrs.gaussian_process._row_weights import repeats
+from histrs.gaussian_process._row_weights import repeats, roots
 from histrs.gaussian_process._systems.system import System
 
 # Eigenvalues of more rows take longer than factors.
@@ -115,41 +114,21 @@ class BaseLikelihood:
 
 
 class Likelihood(BaseLikelihood):
-    """The likelihood of targets under a kernel on its rows.
+    """The likelihood of a problem's targets under a kernel on its rows."""
 
-    The random vectors of a log-determinant are those of `seed`, the same for all hyper-parameters;
-    `tol` is that of the solver, for targets of scale 1.
-    """
-
-    def __init__(
-        self,
-        bound: Bound,
-        Y: Array,
-        *,
-        solver: Solver,
-        tol: float,
-        log_det: LogDetName,
-        seed: Callable[[], int],
-        row_scale: Array | None = None,
-        stays: Array | None = None,
-    ) -> None:
-        super().__init__(Y, row_scale, stays)
-        self._known, self._solver = bound, solver
+    def __init__(self, bound: Bound, problem: Any) -> None:
+        super().__init__(problem.Y, roots(problem.weights), problem.stays)
+        name = problem.solver.name
+        self.is_exact = bound.is_small if name == "auto" else name == "cholesky"
+        """Whether all is computed from the factor: few rows, or factorised anyway."""
+        if self.is_exact:
+            problem = replace(problem, solver=replace(problem.solver, name="cholesky"))
+        self._known, self._problem = bound, problem
         self._scale = np.max(np.abs(self.targets), axis=0, initial=0.0)
         self._scale[self._scale == 0.0] = 1.0
-        self._tol = tol
-        self._log_det_name = log_det
-        self._seed = seed
-        self.has_gradient = log_det != "bound"
+        self.has_gradient = problem.log_det != "bound"
         # Of the last evaluation: where the next one starts from.
         self._solutions: dict[int, Array] = {}
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all is computed from the factor: few rows, or factorised anyway."""
-        if self._solver.name != "auto":
-            return self._solver.name == "cholesky"
-        return self._known.is_small
 
     def bound(self, kernel: Any) -> Bound:
         """Return a kernel on the rows, with what is known of them from the last one."""
@@ -159,14 +138,8 @@ class Likelihood(BaseLikelihood):
 
     def system(self, kernel: Any, scales: Scales) -> System:
         """Return the linear system of some hyper-parameters."""
-        solver = replace(self._solver, name="cholesky") if self.is_exact else self._solver
-        return System(
-            bound=self.bound(kernel),
-            noise=scales.noise,
-            amplitude=scales.amplitude,
-            solver=solver,
-            row_scale=self.row_scale,
-        )
+        system: System = self._problem.system(self.bound(kernel), scales)
+        return system
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
         return self.system(values.kernel, values.scales()[0]).mean_variance
@@ -175,7 +148,7 @@ class Likelihood(BaseLikelihood):
         system = self.system(kernel, Scales(1.0, 1.0))
         if self.is_exact and len(self.targets) <= _MAX_EIGEN_ROWS:
             return ExactSpectrum(system, self.targets, self._log_jacobian, self.n_repeats)
-        rng = np.random.default_rng(self._seed())
+        rng = np.random.default_rng(self._problem.seed())
         return LanczosSpectrum(system, self.targets, rng, self._log_jacobian, self.n_repeats)
 
     def _evaluate_pair(
@@ -205,7 +178,7 @@ class Likelihood(BaseLikelihood):
     def _solve(self, system: System, outputs: slice) -> tuple[Array, float, bool]:
         """Return `B = A^-1 Y`, `tr(Y^T A^-1 Y)`, and whether they could be found."""
         Y, scale = np.ascontiguousarray(self.targets[:, outputs]), self._scale[outputs]
-        tol = np.full(Y.shape[1], self._tol)
+        tol = np.full(Y.shape[1], self._problem.tol)
         start = self._solutions.get(outputs.start)
         solution = system.solve(Y / scale, tol, None if start is None else start / scale)
         B = self._solutions[outputs.start] = solution.X * scale
@@ -220,11 +193,11 @@ class Likelihood(BaseLikelihood):
 
     def _log_det(self, system: System, n_outputs: int, *, derivative: bool) -> LogDet:
         n = len(self.targets)
-        if self._log_det_name == "bound":
+        if not self.has_gradient:
             return LogDet(self._log_det_bound(system, n_outputs), 0.0, np.empty((n, 0)))
         if self.is_exact:
             return exact_log_det(system.factor, derivative=derivative)
-        Z = rademacher(n, count_probes(n), np.random.default_rng(self._seed()))
+        Z = rademacher(n, count_probes(n), np.random.default_rng(self._problem.seed()))
         return lanczos_log_det(system.multiply, Z, derivative=derivative)
 
     def _log_det_bound(self, system: System, n_outputs: int) -> float:
@@ -263,8 +236,8 @@ class LevelLikelihood(Likelihood):
     :math:`(z_j^2 / a - \gamma_j) / 2` for a target, :math:`\gamma_j = 1 - s [M^{-1}]_{jj}`.
     """
 
-    def __init__(self, bound: LevelBound, Y: Array, **given: Any) -> None:
-        super().__init__(bound, Y, **given)
+    def __init__(self, bound: LevelBound, problem: Any) -> None:
+        super().__init__(bound, problem)
         self.has_gradient = True
         self._normal = bound.normal_matrix(self.row_scale)
         self._of_targets = bound.weights(scaled(self.row_scale, self.targets))

@@ -101,18 +101,12 @@ class Problem:
             row_scale=roots(self.weights),
         )
 
-    def likelihood(self, bound: Bound) -> Any:
+    def likelihood(self, bound: Bound) -> Likelihood:
         """Return the likelihood of the targets, by weights where the kernel has few."""
-        kind: Any = LevelLikelihood if isinstance(bound, LevelBound) else Likelihood
-        return kind(
-            bound,
-            self.Y,
-            solver=self.solver,
-            tol=self.tol,
-            log_det=self.log_det,
-            seed=self.seed,
-            row_scale=roots(self.weights),
-            stays=self.stays,
+        return (
+            LevelLikelihood(bound, self)
+            if isinstance(bound, LevelBound)
+            else Likelihood(bound, self)
         )
 
 
