@@ -328,9 +328,9 @@ def test_many_rows_are_drawn_from(monkeypatch):
     seen = []
     original = _Path.__init__
 
-    def watched(self, rows, *others):
+    def watched(self, rows, *others, **options):
         seen.append(len(rows))
-        original(self, rows, *others)
+        original(self, rows, *others, **options)
 
     monkeypatch.setattr(module, "_MAX_ROWS", 90)
     monkeypatch.setattr(_Path, "__init__", watched)
@@ -343,9 +343,9 @@ def test_rows_are_drawn_once_each_and_only_where_there_are_more(monkeypatch):
     seen = []
     original = _Path.__init__
 
-    def watched(self, rows, *others):
+    def watched(self, rows, *others, **options):
         seen.append(rows)
-        original(self, rows, *others)
+        original(self, rows, *others, **options)
 
     def found():
         rng = np.random.default_rng(0)
@@ -393,9 +393,9 @@ def test_a_fold_has_two_rows_at_least(rng, monkeypatch, n, sizes):
     seen = []
     original = _Path.__init__
 
-    def watched(self, rows, *others):
+    def watched(self, rows, *others, **options):
         seen.append(len(rows))
-        original(self, rows, *others)
+        original(self, rows, *others, **options)
 
     monkeypatch.setattr(_Path, "__init__", watched)
     X = rng.random((n, 2))

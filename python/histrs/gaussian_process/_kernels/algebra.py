@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from typing import Any, ClassVar, Self
 
@@ -81,6 +81,10 @@ class Views:
 class _Pair(Kernel):
     """Two kernels together; their parameters have the names `k1__name` and `k2__name`."""
 
+    _operation: ClassVar[np.ufunc]
+    _where: ClassVar[Callable[[Iterable[bool]], bool]]
+    """Whether both must be such, or one."""
+
     def __init__(self, k1: Kernel, k2: Kernel) -> None:
         self.k1 = k1
         self.k2 = k2
@@ -137,9 +141,23 @@ class _Pair(Kernel):
     def n_parts(self) -> int:
         return self.k1.n_parts + self.k2.n_parts
 
-    def _diagonals(self, X: Any, n_threads: int) -> list[Array]:
+    def matrix(self, parts: Any) -> Array:
+        matrix = self.k1.matrix(parts[0])
+        return np.asarray(self._operation(matrix, self.k2.matrix(parts[1]), out=matrix))
+
+    def diagonal(self, X: Any, n_threads: int) -> Array:
         pairs = zip(self._both.values(), self._views(X), strict=True)
-        return [kernel.diagonal(view, n_threads) for kernel, view in pairs]
+        return np.asarray(self._operation(*(k.diagonal(view, n_threads) for k, view in pairs)))
+
+    @property
+    def leaves_level(self) -> bool:  # type: ignore[override]
+        return type(self)._where(kernel.leaves_level for kernel in self._both.values())
+
+    def scale_is_among(self, names: Any) -> bool:
+        """Say whether each of a sum, or one of a product, is multiplied by such parameters."""
+        return type(self)._where(
+            one.scale_is_among(self._own(k, names)) for k, one in self._both.items()
+        )
 
     def free(self) -> dict[str, Bounds]:
         return {
@@ -188,31 +206,15 @@ class Sum(_Pair):
            [1.11, 1.5 ]])
     """
 
+    _operation = np.add
+    _where = all
+
     def __repr__(self) -> str:
-        """Return the expression."""
         return f"{self.k1!r} + {self.k2!r}"
-
-    @property
-    def leaves_level(self) -> bool:  # type: ignore[override]
-        """Whether rows that are far from all others have nothing in common with them."""
-        return self.k1.leaves_level and self.k2.leaves_level
-
-    def matrix(self, parts: Any) -> Array:
-        matrix = self.k1.matrix(parts[0])
-        matrix += self.k2.matrix(parts[1])
-        return matrix
-
-    def diagonal(self, X: Any, n_threads: int) -> Array:
-        first, second = self._diagonals(X, n_threads)
-        return first + second
 
     def derivative(self, name: str, parts: Any) -> Array:
         k, own = name.split("__", 1)
         return self._both[k].derivative(own, parts[0 if k == "k1" else 1])
-
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether each is multiplied by some of these parameters."""
-        return all(one.scale_is_among(self._own(k, names)) for k, one in self._both.items())
 
 
 class Product(_Pair):
@@ -232,24 +234,12 @@ class Product(_Pair):
            [0.3, 0.5]])
     """
 
+    _operation = np.multiply
+    _where = any
+
     def __repr__(self) -> str:
-        """Return the expression."""
         factors = (f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self._both.values())
         return " * ".join(factors)
-
-    @property
-    def leaves_level(self) -> bool:  # type: ignore[override]
-        """Whether rows that are far from all others have nothing in common with them."""
-        return self.k1.leaves_level or self.k2.leaves_level
-
-    def matrix(self, parts: Any) -> Array:
-        matrix = self.k1.matrix(parts[0])
-        matrix *= self.k2.matrix(parts[1])
-        return matrix
-
-    def diagonal(self, X: Any, n_threads: int) -> Array:
-        first, second = self._diagonals(X, n_threads)
-        return first * second
 
     def derivative(self, name: str, parts: Any) -> Array:
         k, own = name.split("__", 1)
@@ -257,10 +247,6 @@ class Product(_Pair):
         if k == "k1":
             return self.k1.derivative(own, first) * self.k2.matrix(second)
         return self.k1.matrix(first) * self.k2.derivative(own, second)
-
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether one is multiplied by some of these parameters."""
-        return any(one.scale_is_among(self._own(k, names)) for k, one in self._both.items())
 
 
 def as_kernel(value: Any) -> Kernel:

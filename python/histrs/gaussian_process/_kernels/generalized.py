@@ -103,13 +103,8 @@ class GeneralizedKernel:
 
     def with_parameters(self, values: Mapping[str, Any]) -> GeneralizedKernel:
         """Return the kernel with some parameters replaced."""
-        exponent = values.get("exponent", self.exponent)
-        weights = values.get("feature_weights", self.weights)
-        others = {
-            name: values.get(name, getattr(self, name))
-            for name in ("interaction_weight", "slope_weight", "rough_weight")
-        }
-        return replace(self, exponent=exponent, weights=weights, **others)
+        fields_of = {"feature_weights": "weights"}
+        return replace(self, **{fields_of.get(name, name): v for name, v in values.items()})
 
     def scale_is_among(self, names: Collection[str]) -> bool:
         """Say whether some parameters multiply the kernel, as its variance does."""

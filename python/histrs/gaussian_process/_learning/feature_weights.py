@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -151,42 +152,26 @@ def relevant_weights(
     Y = Y - Y.mean(axis=0)
     if len(Y) < 2 * _N_FOLDS or not np.any(Y):
         return start
-    loss = _log_losses if are_classes else _squares
-    if not is_sparse(rows):
-        return _learned(rows, Y, start, intercept, rng, n_threads, loss)
-    # Of columns without entries nothing is learned.
-    held = np.unique(rows.indices)
     weights = start.copy()
-    weights[held] = _learned(rows[:, held], Y, start[held], intercept, rng, n_threads, loss)
-    return weights
-
-
-def _learned(
-    rows: Matrix,
-    Y: Array,
-    start: Array,
-    intercept: float | None,
-    rng: np.random.Generator,
-    n_threads: int,
-    loss: Callable[[Array, Array], Array],
-) -> Array:
-    n = len(Y)
-    order = rng.permutation(n)
-    paths = []
+    # Of columns without entries nothing is learned.
+    held = np.unique(rows.indices) if is_sparse(rows) else slice(None)
+    path_of = partial(_Path, intercept=intercept, rng=rng, n_threads=n_threads)
+    order, paths = rng.permutation(len(Y)), []
+    rows, start = rows[:, held], start[held]
     for fold in range(_N_FOLDS):
-        held_out = np.zeros(n, dtype=bool)
+        held_out = np.zeros(len(Y), dtype=bool)
         held_out[order[fold::_N_FOLDS]] = True
-        path = _Path(rows[~held_out], Y[~held_out], start, intercept, rng, n_threads)
+        path = path_of(rows[~held_out], Y[~held_out], start)
         paths.append((path, rows[held_out], Y[held_out]))
     # On matrices of this size, BLAS's threads mostly wait for one another.
     with blas_threads_at_most(1):
-        n_steps = _best_number_of_steps(paths, loss)
-        if n_steps == 0:
-            return start
-        path = _Path(rows, Y, start, intercept, rng, n_threads)
-        for _ in range(n_steps):
-            path.step()
-    return path.weights
+        n_steps = _best_number_of_steps(paths, _log_losses if are_classes else _squares)
+        if n_steps > 0:
+            path = path_of(rows, Y, start)
+            for _ in range(n_steps):
+                path.step()
+            weights[held] = path.weights
+    return weights
 
 
 def _squares(found: Array, Y: Array) -> Array:

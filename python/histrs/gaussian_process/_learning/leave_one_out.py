@@ -90,10 +90,8 @@ def _means_without(posterior: Posterior, held: Indices, Y: Array, tol: float) ->
     for k, system in enumerate(posterior.systems):
         part = slice(None) if len(posterior.systems) == 1 else slice(k, k + 1)
         of_system = Y[:, part], posterior.weights[:, part], np.full(Y[:, part].shape[1], tol)
-        # All rows were not worth a factor. Of so many parts each might be, and together they are
-        # not.
-        without = _solved_without(system.iterating_first(), held, *of_system)
-        means[:, part] = without
+        # Of so many parts each might be worth a factor, and together they are not.
+        means[:, part] = _solved_without(system.iterating_first(), held, *of_system)
     return means
 
 

@@ -87,8 +87,30 @@ class Problem:
         return np.sort(self.rng().permutation(n)[:most])
 
     def bind(self, kernel: Any, base: _histrs.SortedColumns | None = None) -> Bound:
-        """Return a kernel on the rows."""
-        return bind(kernel, self.X, self.weights, self.solver, self.n_jobs, base)
+        """Return a kernel on the rows, as the solver asks or as suits.
+
+        `base` are the columns of an additive kernel, where they are sorted already.
+        """
+        given: dict[str, Any] = {"X": self.X, "kernel": kernel, "n_threads": self.n_threads}
+        if isinstance(kernel, LevelKernel):
+            return LevelBound(**given)
+        if not isinstance(kernel, GeneralizedKernel):
+            return StoredBound(**given) if self._keeps_all_pairs(kernel) else MatrixBound(**given)
+        if is_dask(self.X):
+            return DistributedBound(n_jobs=self.n_jobs, base=base, **given)
+        return MinimaBound(weights=self.weights, base=base, **given)
+
+    def _keeps_all_pairs(self, kernel: Kernel) -> bool:
+        """Say whether all pairs of rows are kept in few bytes, and nothing is factorised."""
+        name = self.solver.name
+        if name == "auto":
+            return kernel.can_be_stored and self.X.shape[0] > kernel.most_factorised
+        if name == "cg" and not kernel.can_be_stored:
+            raise ValueError(
+                f"solver='cg' multiplies what is kept of all pairs of rows in few bytes, and "
+                f"{kernel!r} has no such thing: set solver='auto'."
+            )
+        return name == "cg"
 
     def system(self, bound: Bound, scales: Scales) -> System:
         """Return the linear system of a kernel on the rows."""
@@ -149,40 +171,3 @@ def learn_by_factors(
         else:
             values = learner.best(learner.best(values, of_few), likelihood, SCALES)
     return values, bound.with_kernel(values.kernel)
-
-
-def bind(
-    kernel: GeneralizedKernel | LevelKernel | Kernel,
-    X: Any,
-    weights: Array | None,
-    solver: Solver,
-    n_jobs: int | None,
-    base: _histrs.SortedColumns | None = None,
-) -> Bound:
-    """Return a kernel on its training rows, as the solver asks or as suits.
-
-    Functions are centred by the weights of rows. `base` are the columns of an additive kernel,
-    where they are sorted already.
-    """
-    n_threads = count_threads(n_jobs)
-    if isinstance(kernel, GeneralizedKernel):
-        given: dict[str, Any] = {"X": X, "kernel": kernel, "n_threads": n_threads}
-        if is_dask(X):
-            return DistributedBound(n_jobs=n_jobs, base=base, **given)
-        return MinimaBound(weights=weights, base=base, **given)
-    if isinstance(kernel, LevelKernel):
-        return LevelBound(X=X, kernel=kernel, n_threads=n_threads)
-    kind = StoredBound if keeps_all_pairs(kernel, X.shape[0], solver) else MatrixBound
-    return kind(X=X, kernel=kernel, n_threads=n_threads)
-
-
-def keeps_all_pairs(kernel: Kernel, n_rows: int, solver: Solver) -> bool:
-    """Say whether all pairs of so many rows are kept in few bytes, and nothing is factorised."""
-    if solver.name == "auto":
-        return kernel.can_be_stored and n_rows > kernel.most_factorised
-    if solver.name == "cg" and not kernel.can_be_stored:
-        raise ValueError(
-            f"solver='cg' multiplies what is kept of all pairs of rows in few bytes, and "
-            f"{kernel!r} has no such thing: set solver='auto'."
-        )
-    return solver.name == "cg"
