@@ -24,6 +24,7 @@ from histrs.gaussian_process._learning.hyperparameters import Bounds
 Pairs: TypeAlias = Sequence[Sequence[int | str]] | NDArray[np.integer[Any]]
 
 
+@dataclass(repr=False, eq=False)
 class Interactions(Kernel):
     r"""Functions of pairs of features, beside those of each.
 
@@ -71,17 +72,10 @@ class Interactions(Kernel):
 
     multiplies: ClassVar[str] = "weight"
 
-    def __init__(
-        self,
-        pairs: int | Pairs = 20,
-        n_knots: int = 12,
-        weight: float = 0.3,
-        weight_bounds: Bounds = (1e-6, 1e6),
-    ) -> None:
-        self.pairs = pairs
-        self.n_knots = n_knots
-        self.weight = weight
-        self.weight_bounds = weight_bounds
+    pairs: int | Pairs = 20
+    n_knots: int = 12
+    weight: float = 0.3
+    weight_bounds: Bounds = (1e-6, 1e6)
 
     @property
     def are_found(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from histrs.gaussian_process._learning.hyperparameters import Bounds
 _NUMBERS: tuple[Takes, ...] = ("anything", "numbers", "histograms")
 
 
+@dataclass(repr=False, eq=False)
 class Constant(Kernel):
     """The same for all pairs of rows: the prior variance of a level that all rows share.
 
@@ -41,11 +43,8 @@ class Constant(Kernel):
     multiplies: ClassVar[str] = "value"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"value"})
 
-    def __init__(
-        self, value: float | ArrayLike = 1.0, value_bounds: Bounds = (1e-12, 1e12)
-    ) -> None:
-        self.value = value
-        self.value_bounds = value_bounds
+    value: float | ArrayLike = 1.0
+    value_bounds: Bounds = (1e-12, 1e12)
 
     def parts(self, X: Any, Y: Any | None, n_threads: int) -> Any:
         """Return ones, which take no memory."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from histrs.spd._running import reference_mean
 from histrs.spd._stack import Stack, as_stack
 
 
+@dataclass(repr=False, eq=False)
 class LogEuclidean(Kernel):
     r"""The Gaussian of logarithms, :math:`e^{-\gamma \| \log X - \log X' \|^2}`.
 
@@ -55,11 +57,8 @@ class LogEuclidean(Kernel):
     classes_by: ClassVar[Literal["likelihood", "leave-one-out"]] = "leave-one-out"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"gamma"})
 
-    def __init__(
-        self, gamma: float | Literal["scale"] = "scale", gamma_bounds: Bounds = (1e-3, 1e2)
-    ) -> None:
-        self.gamma = gamma
-        self.gamma_bounds = gamma_bounds
+    gamma: float | Literal["scale"] = "scale"
+    gamma_bounds: Bounds = (1e-3, 1e2)
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self._take_reference(as_stack(X), weights, n_threads)
@@ -136,6 +135,7 @@ class Tangent(LogEuclidean):
         self._whitener = roots(self.reference_)[1]
 
 
+@dataclass(repr=False, eq=False)
 class Divergence(Kernel):
     r"""The kernel of the Jensen-Bregman log-determinant divergence, :math:`e^{-\gamma D_J}`.
 
@@ -168,9 +168,8 @@ class Divergence(Kernel):
     leaves_level: ClassVar[bool] = True
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"gamma"})
 
-    def __init__(self, gamma: float = 0.5, gamma_bounds: Bounds = (0.5, 1e3)) -> None:
-        self.gamma = gamma
-        self.gamma_bounds = gamma_bounds
+    gamma: float = 0.5
+    gamma_bounds: Bounds = (0.5, 1e3)
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self._p = X.shape[1]

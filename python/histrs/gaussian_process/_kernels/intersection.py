@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal, get_args
 
@@ -22,6 +23,7 @@ from histrs.gaussian_process._kernels.generalized import (
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
+@dataclass(repr=False, eq=False)
 class Intersection(Kernel):
     r"""The generalised histogram intersection kernel, :math:`\sum_d w_d \min(g(x_d), g(x'_d)) + c`.
 
@@ -85,23 +87,13 @@ class Intersection(Kernel):
 
     smoothness: ClassVar[SmoothnessName] = "linear"
 
-    def __init__(
-        self,
-        transform: TransformName = "identity",
-        exponent: float = 1.0,
-        exponent_bounds: Bounds = (0.05, 20.0),
-        feature_weights: WeightsName | ArrayLike | None = "auto",
-        feature_weights_bounds: Bounds = (1e-6, 1e6),
-        intercept_variance: float | Literal["auto"] = "auto",
-        levels: int | Literal["auto"] | None = None,
-    ) -> None:
-        self.transform = transform
-        self.exponent = exponent
-        self.exponent_bounds = exponent_bounds
-        self.feature_weights = feature_weights
-        self.feature_weights_bounds = feature_weights_bounds
-        self.intercept_variance = intercept_variance
-        self.levels = levels
+    transform: TransformName = "identity"
+    exponent: float = 1.0
+    exponent_bounds: Bounds = (0.05, 20.0)
+    feature_weights: WeightsName | ArrayLike | None = "auto"
+    feature_weights_bounds: Bounds = (1e-6, 1e6)
+    intercept_variance: float | Literal["auto"] = "auto"
+    levels: int | Literal["auto"] | None = None
 
     @property
     def takes(self) -> Takes:  # type: ignore[override]
@@ -192,6 +184,7 @@ def check_names_of_weights(given: Any, names: tuple[str, ...]) -> None:
         )
 
 
+@dataclass(repr=False, eq=False)
 class Splines(Kernel):
     r"""Smooth additive functions: integrated Brownian motion of every feature, and lines.
 
@@ -241,19 +234,11 @@ class Splines(Kernel):
     intercept_variance: ClassVar[str] = "auto"
     levels: ClassVar[None] = None
 
-    def __init__(
-        self,
-        slope_weight: float = 1.0,
-        slope_weight_bounds: Bounds = (1e-6, 1e6),
-        rough_weight: float = 0.0,
-        rough_weight_bounds: Bounds = (1e-6, 1e6),
-        feature_weights: str | ArrayLike | None = "auto",
-    ) -> None:
-        self.slope_weight = slope_weight
-        self.slope_weight_bounds = slope_weight_bounds
-        self.rough_weight = rough_weight
-        self.rough_weight_bounds = rough_weight_bounds
-        self.feature_weights = feature_weights
+    slope_weight: float = 1.0
+    slope_weight_bounds: Bounds = (1e-6, 1e6)
+    rough_weight: float = 0.0
+    rough_weight_bounds: Bounds = (1e-6, 1e6)
+    feature_weights: str | ArrayLike | None = "auto"
 
     @property
     def smoothness(self) -> SmoothnessName:

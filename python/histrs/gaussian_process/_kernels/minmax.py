@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from histrs.gaussian_process._kernels.base import Kernel, Takes, as_matrix, doub
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
+@dataclass(repr=False, eq=False)
 class MinMax(Kernel):
     r"""The MinMax kernel of counts, or a convex sum of it and the intersection kernel.
 
@@ -55,13 +57,8 @@ class MinMax(Kernel):
     takes: ClassVar[Takes] = "histograms"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"intersection_weight"})
 
-    def __init__(
-        self,
-        intersection_weight: float = 0.5,
-        intersection_weight_bounds: Bounds = (1e-3, 1e3),
-    ) -> None:
-        self.intersection_weight = intersection_weight
-        self.intersection_weight_bounds = intersection_weight_bounds
+    intersection_weight: float = 0.5
+    intersection_weight_bounds: Bounds = (1e-3, 1e3)
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         weight = self.intersection_weight

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
+@dataclass(repr=False, eq=False)
 class Linear(Kernel):
     r"""The inner product of centred rows, :math:`v\, (x - m)^\top (x' - m)`.
 
@@ -48,11 +50,8 @@ class Linear(Kernel):
     multiplies: ClassVar[str] = "variance"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"variance"})
 
-    def __init__(
-        self, variance: float | str = "scale", variance_bounds: Bounds = (1e-6, 1e6)
-    ) -> None:
-        self.variance = variance
-        self.variance_bounds = variance_bounds
+    variance: float | str = "scale"
+    variance_bounds: Bounds = (1e-6, 1e6)
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         X = np.asarray(X, dtype=np.float64)
