@@ -77,16 +77,15 @@ class Views:
         return Views(*(view[rows] for view in self.of))
 
 
+@dataclass(repr=False, eq=False)
 class _Pair(Kernel):
     """Two kernels together; their parameters have the names `k1__name` and `k2__name`."""
 
+    k1: Kernel
+    k2: Kernel
     _operation: ClassVar[np.ufunc]
     _where: ClassVar[Callable[[Iterable[bool]], bool]]
     """Whether both must be such, or one."""
-
-    def __init__(self, k1: Kernel, k2: Kernel) -> None:
-        self.k1 = k1
-        self.k2 = k2
 
     @property
     def _both(self) -> dict[str, Kernel]:

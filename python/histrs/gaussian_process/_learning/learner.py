@@ -71,68 +71,64 @@ class Optimum:
     """What the optimiser said when it did not converge."""
 
 
+@dataclass
 class _Objective:
     """The negative likelihood over a search space, for SciPy."""
 
-    def __init__(
-        self,
-        function: Callable[[Hyperparameters, list[str]], Evaluation],
-        space: SearchSpace,
-        record: Callable[[Hyperparameters, float], None] | None,
-        start: Array,
-        *,
-        with_gradient: bool,
-    ) -> None:
-        self._function = function
-        self._space = space
-        self._record = record
-        self._with_gradient = with_gradient
-        self._worst = -np.inf
-        self.best: tuple[float, Array] = (np.inf, start)
+    function: Callable[[Hyperparameters, list[str]], Evaluation]
+    space: SearchSpace
+    record: Callable[[Hyperparameters, float], None] | None
+    start: Array
+    with_gradient: bool
+    worst: float = -np.inf
+
+    def __post_init__(self) -> None:
+        self.best: tuple[float, Array] = (np.inf, self.start)
 
     def __call__(self, theta: Array) -> Any:
-        values = self._space.unpack(theta)
-        names = self._space.names if self._with_gradient else []
+        values = self.space.unpack(theta)
+        names = self.space.names if self.with_gradient else []
         try:
-            evaluation = self._function(values, names)
+            evaluation = self.function(values, names)
             value = -evaluation.value
-            if not evaluation.solved and np.isfinite(self._worst):
+            if not evaluation.solved and np.isfinite(self.worst):
                 # What the solver leaves makes the likelihood too large.
                 value = np.inf
         except (ValueError, linalg.LinAlgError):
             # Out there the system cannot be solved; at the start there is nothing to go back to.
-            if not np.isfinite(self._worst):
+            if not np.isfinite(self.worst):
                 raise
             value = np.inf
         if not np.isfinite(value):
-            value = self._worst + abs(self._worst) + 1.0
-            return (value, np.zeros_like(theta)) if self._with_gradient else value
-        if self._record is not None:
-            self._record(values, -value)
-        self._worst = max(self._worst, value)
+            value = self.worst + abs(self.worst) + 1.0
+            return (value, np.zeros_like(theta)) if self.with_gradient else value
+        if self.record is not None:
+            self.record(values, -value)
+        self.worst = max(self.worst, value)
         if value < self.best[0]:
             self.best = (value, theta.copy())
-        if not self._with_gradient:
+        if not self.with_gradient:
             return value
-        return value, -self._space.pack_values(evaluation.gradient)
+        return value, -self.space.pack_values(evaluation.gradient)
 
 
+@dataclass
 class _Settled:
     """Ends a search that gains no more than its noise."""
 
-    def __init__(self, least_gain: float) -> None:
-        self._least_gain = least_gain
-        self._last = np.inf
-        self._n_small = 0
+    least_gain: float
+    last: float = np.inf
+    n_small: int = 0
 
     def __call__(self, intermediate_result: optimize.OptimizeResult) -> None:
         value = float(intermediate_result.fun)
-        self._n_small = self._n_small + 1 if self._last - value < self._least_gain else 0
-        self._last = value
-        if self._n_small == 2:
+        self.n_small = self.n_small + 1 if self.last - value < self.least_gain else 0
+        self.last = value
+        if self.n_small == 2:
             raise StopIteration
 
 
+@dataclass
 class Search:
     """Maximises the likelihood, first over noise and amplitude, then over all.
 
@@ -140,38 +136,29 @@ class Search:
     the likelihood may have several maxima. `callback` is told of every likelihood.
     """
 
-    def __init__(
-        self,
-        likelihood: BaseLikelihood,
-        space: SearchSpace,
-        method: OptimizerName,
-        callback: Callable[[float], None],
-        kernels: Sequence[Any] = (),
-        max_iter: int | None = None,
-    ) -> None:
-        self._kernels = kernels
-        self._max_iter = max_iter
-        self._likelihood = likelihood
-        self._space = space
-        self._method: OptimizerName = method
-        self._callback = callback
-        self.history = History()
+    likelihood: BaseLikelihood
+    space: SearchSpace
+    method: OptimizerName
+    callback: Callable[[float], None]
+    kernels: Sequence[Any] = ()
+    max_iter: int | None = None
+    history: History = field(default_factory=History, init=False)
 
     def _record(self, values: Hyperparameters, likelihood: float) -> None:
         self.history.values.append(values)
         self.history.likelihoods.append(likelihood)
-        self._callback(likelihood)
+        self.callback(likelihood)
 
     def run(self, n_restarts: int, make_rng: Callable[[], np.random.Generator]) -> Optimum:
         """Search from the start of the space and from some between its bounds; keep the best.
 
         There is a generator where there is something to draw.
         """
-        low, high = self._space.bounds.T
+        low, high = self.space.bounds.T
         drawn = []
         if n_restarts > 0:
             rng = make_rng()
-            drawn = [self._space.unpack(rng.uniform(low, high)) for _ in range(n_restarts)]
+            drawn = [self.space.unpack(rng.uniform(low, high)) for _ in range(n_restarts)]
         optima = [self._run(self._best_start())]
         for start in drawn:
             # Between the bounds there may be starts at which nothing can be solved.
@@ -181,39 +168,37 @@ class Search:
 
     def _best_start(self) -> Hyperparameters:
         """Return the best of the kernels to begin with, with its noise and amplitude."""
-        start = self._space.start
-        starts = [replace(start, kernel=kernel) for kernel in self._kernels]
+        start = self.space.start
+        starts = [replace(start, kernel=kernel) for kernel in self.kernels]
         if not starts:
             return start
         if self._scales():
-            optima = [
-                self._search_scales(self._space.only(self._scales(), each)) for each in starts
-            ]
+            optima = [self._search_scales(self.space.only(self._scales(), each)) for each in starts]
             return max(optima, key=lambda optimum: optimum.likelihood).values
-        return max(starts, key=lambda values: self._likelihood.evaluate(values).value)
+        return max(starts, key=lambda values: self.likelihood.evaluate(values).value)
 
     def _scales(self) -> list[str]:
-        return [name for name in self._space.names if name in SCALES]
+        return [name for name in self.space.names if name in SCALES]
 
     def _run(self, start: Hyperparameters) -> Optimum:
-        names = self._space.names
+        names = self.space.names
         optimum = Optimum(start, -np.inf, None)
         scales = self._scales()
-        if scales and self._likelihood.has_spectrum:
-            optimum = self._search_scales(self._space.only(scales, start))
-        if set(names) - set(scales) or not self._likelihood.has_spectrum:
+        if scales and self.likelihood.has_spectrum:
+            optimum = self._search_scales(self.space.only(scales, start))
+        if set(names) - set(scales) or not self.likelihood.has_spectrum:
             if start.kernel.scale_is_among(names):
                 # It would only multiply them.
                 names = [name for name in names if name != "amplitude"]
-            space = self._space.only(names, optimum.values)
-            n_outputs = self._likelihood.shape[1]
-            optimum = self._search(self._likelihood.evaluate, space, self._record, n_outputs)
+            space = self.space.only(names, optimum.values)
+            n_outputs = self.likelihood.shape[1]
+            optimum = self._search(self.likelihood.evaluate, space, self._record, n_outputs)
         return optimum
 
     def _search_scales(self, space: SearchSpace) -> Optimum:
         """Search noise and amplitude, whose likelihood costs no product with the kernel matrix."""
-        spectrum = self._likelihood.spectrum(space.start.kernel)
-        n_terms = np.prod(self._likelihood.shape)
+        spectrum = self.likelihood.spectrum(space.start.kernel)
+        n_terms = np.prod(self.likelihood.shape)
         optimum = self._search_spectrum(spectrum, space)
         while spectrum.refine():
             before, optimum = optimum, self._search_spectrum(spectrum, space)
@@ -225,7 +210,7 @@ class Search:
 
     def _search_spectrum(self, spectrum: Spectrum, space: SearchSpace) -> Optimum:
         """Search every pair of noise and amplitude by itself."""
-        outputs = space.start.outputs(self._likelihood.shape[1])
+        outputs = space.start.outputs(self.likelihood.shape[1])
         optima = [
             self._search_pair(spectrum, space.only(space.names, space.start.pair(k)), outputs[k])
             for k in range(len(outputs))
@@ -250,7 +235,7 @@ class Search:
         likelihoods = [evaluate(values).value for values in candidates]
         best = space.only(space.names, candidates[int(np.nanargmax(likelihoods))])
         # The history is of all outputs.
-        record = self._record if outputs == slice(0, self._likelihood.shape[1]) else None
+        record = self._record if outputs == slice(0, self.likelihood.shape[1]) else None
         return self._search(evaluate, best, record, outputs.stop - outputs.start)
 
     def _scale_candidates(
@@ -258,7 +243,7 @@ class Search:
     ) -> list[Hyperparameters]:
         """Return noises and amplitudes of every ratio, each with the amplitude that is best."""
         start = space.start.scales()[0]
-        unit = self._likelihood.diagonal_mean(space.start.pair(0))
+        unit = self.likelihood.diagonal_mean(space.start.pair(0))
         found = []
         for ratio in _RATIOS * (unit if unit > 0.0 else 1.0):
             # Of kernels that nearly vanish, what overflows is left out below.
@@ -283,8 +268,8 @@ class Search:
         n_outputs: int,
     ) -> Optimum:
         start = space.clip(space.pack(space.start))
-        with_gradient = self._method == "l-bfgs-b"
-        objective = _Objective(function, space, record, start, with_gradient=with_gradient)
+        with_gradient = self.method == "l-bfgs-b"
+        objective = _Objective(function, space, record, start, with_gradient)
         options = (
             self._gradient_options(n_outputs)
             if with_gradient
@@ -296,17 +281,17 @@ class Search:
         # A line search may end in the noise of the solver, which does no harm once it has moved.
         settled_well = result.success or result.status == 99
         # Few steps are no complaint where no more were asked for.
-        ends = (0, options["options"]["maxiter"] if self._max_iter is None else -1)
+        ends = (0, options["options"]["maxiter"] if self.max_iter is None else -1)
         stuck = not settled_well and result.nit in ends
         return Optimum(space.unpack(theta), -value, str(result.message) if stuck else None)
 
     def _gradient_options(self, n_outputs: int) -> dict[str, Any]:
-        least_gain = _SETTLED * float(self._likelihood.shape[0] * n_outputs)
+        least_gain = _SETTLED * float(self.likelihood.shape[0] * n_outputs)
         return {
             "method": "L-BFGS-B",
             "jac": True,
             "callback": _Settled(least_gain),
-            "options": {"maxiter": self._max_iter or _MAX_ITER, "ftol": 1e-9},
+            "options": {"maxiter": self.max_iter or _MAX_ITER, "ftol": 1e-9},
         }
 
     def _simplex_options(self, space: SearchSpace, start: Array) -> dict[str, Any]:

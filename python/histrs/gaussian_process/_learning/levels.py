@@ -18,7 +18,7 @@ from histrs.gaussian_process._kernels.levels import (
 from histrs.gaussian_process._learning.feature_weights import VAGUE_INTERCEPT
 from histrs.gaussian_process._learning.hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
-from histrs.gaussian_process._learning.likelihood import LevelLikelihood
+from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.pairs import chosen_pairs
 from histrs.gaussian_process._learning.problem import Problem
 
@@ -113,7 +113,7 @@ def _with_pairs(
     problem: Problem,
     asked: Any,
     values: Hyperparameters,
-    likelihood: LevelLikelihood,
+    likelihood: Likelihood,
     n_categories: int,
 ) -> LevelKernel:
     """Return the kernel with pairs that are given, or that tell most of what it leaves."""

@@ -22,7 +22,7 @@ from histrs.gaussian_process._bound.pairs import (
 )
 from histrs.gaussian_process._kernels.additive import check_pairs
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
-from histrs.gaussian_process._learning.likelihood import BaseLikelihood, LevelLikelihood, Likelihood
+from histrs.gaussian_process._learning.likelihood import BaseLikelihood, Likelihood
 from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._learning.spectrum import Evaluation, Spectrum
 from histrs.gaussian_process._posterior.posterior import Posterior
@@ -100,7 +100,7 @@ def _gains(
 def chosen_pairs(
     problem: Problem,
     asked: Any,
-    likelihood: Likelihood | LevelLikelihood,
+    likelihood: Likelihood,
     values: Hyperparameters,
 ) -> NDArray[np.intp]:
     """Return the pairs that are given, or those that the residuals of the additive fit show."""
@@ -148,9 +148,7 @@ def _exact(problem: Problem, rows: NDArray[np.intp], kernel: Any) -> Likelihood:
     return likelihood
 
 
-def _additive_fit(
-    likelihood: Likelihood | LevelLikelihood, values: Hyperparameters
-) -> tuple[Array, Array]:
+def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Array, Array]:
     """Return the weights of the fit, of unit length per output, and how much features vary."""
     Y = likelihood.targets
     parts = []
