@@ -91,11 +91,6 @@ class MinimaBound(Bound):
             return self.transformed
         return self.kernel.columns(self.sorted_base, self.n_threads)
 
-    @cached_property
-    def rows(self) -> Matrix:
-        """The features that the kernel takes minima of."""
-        return self.rows_of(self.X)
-
     def rows_of(self, X: Matrix) -> Matrix:
         """Return the features of rows that the kernel takes minima of."""
         return self.kernel.rows(X, self.n_threads)
@@ -177,7 +172,7 @@ class MinimaBound(Bound):
         return product
 
     def matrix(self) -> Array:
-        return self.gram(self.rows) if self.smooth is None else self.smooth.kernel_matrix()
+        return super().matrix() if self.smooth is None else self.smooth.kernel_matrix()
 
     def forms_by_feature(self, V: Array) -> Array:
         return self.columns.quadratic_forms(V, self.n_threads)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -56,10 +57,15 @@ class Bound:
         """How many training rows there are."""
         return int(self.X.shape[0])
 
+    @cached_property
+    def rows(self) -> Any:
+        """The training rows as the kernel takes them."""
+        return self.rows_of(self.X)
+
     @property
     def diagonal(self) -> Array:
         """Diagonal of `K`."""
-        raise NotImplementedError
+        return self.prior(self.rows)
 
     @property
     def variances(self) -> Array:
@@ -76,7 +82,7 @@ class Bound:
 
     def matrix(self) -> Array:
         """Return `K`, as a new array in C order."""
-        raise NotImplementedError
+        return self.gram(self.rows)
 
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
         """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters.

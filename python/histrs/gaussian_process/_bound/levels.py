@@ -33,14 +33,9 @@ class LevelBound(Bound):
 
     has_weights: ClassVar[bool] = True
 
-    @cached_property
-    def codes(self) -> Codes:
-        """The codes of the training rows."""
-        return self.kernel.codes(self.X)
-
     def functions(self, W: Array, T: Codes | None = None) -> Array:
         """Return functions with weights `W` at rows: `Phi W`."""
-        return self._at(self.kernel.to_codes(W), self.codes if T is None else T)
+        return self._at(self.kernel.to_codes(W), self.rows if T is None else T)
 
     def _at(self, tables: Array, T: Codes) -> Array:
         tables = np.ascontiguousarray(tables)
@@ -48,7 +43,7 @@ class LevelBound(Bound):
 
     def weights(self, V: Array, T: Codes | None = None) -> Array:
         """Return the transpose of that: `Phi^T V`."""
-        codes, V = self.codes if T is None else T, np.ascontiguousarray(V)
+        codes, V = self.rows if T is None else T, np.ascontiguousarray(V)
         sums = _histrs.level_sums(codes, self.kernel.n_codes, V, self.n_threads)
         return self.kernel.to_weights(sums)
 
@@ -66,7 +61,7 @@ class LevelBound(Bound):
         return self._counted(None)
 
     def _counted(self, weights: Array | None) -> Array:
-        return _histrs.co_occurrence(self.codes, self.kernel.n_codes, weights, self.n_threads)
+        return _histrs.co_occurrence(self.rows, self.kernel.n_codes, weights, self.n_threads)
 
     def between_codes(self, S: Array) -> Array:
         """Return `S` between any two codes, as `forms` looks it up."""
@@ -91,18 +86,11 @@ class LevelBound(Bound):
         return self.kernel.to_codes(self.weights_of_functions(V))
 
     @property
-    def diagonal(self) -> Array:
-        return self.prior(self.codes)
-
-    @property
     def variances(self) -> Array:
         return self.diagonal - self.kernel.intercept_variance
 
     def product(self, V: Array) -> Array:
-        return self._at(self._tables(V), self.codes)
-
-    def matrix(self) -> Array:
-        return self.gram(self.codes)
+        return self._at(self._tables(V), self.rows)
 
     def factor(self, s: float, row_scale: Array | None) -> WeightFactor:
         """Return the factor of `K + s I`, in the scale of rows, by that of the weights."""
@@ -126,7 +114,7 @@ class LevelBound(Bound):
         return self._between(T, T)
 
     def cross(self, T: Codes) -> Array:
-        return self._between(self.codes, T)
+        return self._between(self.rows, T)
 
     def _between(self, T: Codes, others: Codes) -> Array:
         weights = self.weights(np.eye(others.shape[1]), others)
@@ -144,24 +132,24 @@ class LevelBound(Bound):
     def with_kernel(self, kernel: LevelKernel) -> Self:
         changed = replace(self, kernel=kernel)
         if kernel.has_codes_of(self.kernel):
-            names = ("codes", "_counts")
+            names = ("rows", "_counts")
             vars(changed).update({name: vars(self)[name] for name in names if name in vars(self)})
         return changed
 
     def lighter(self) -> Self:
         changed = replace(self)
-        vars(changed)["codes"] = self.codes
+        vars(changed)["rows"] = self.rows
         return changed
 
     def inserted(self, X: Any, weights: Array | None) -> Self:
-        return self._on(np.vstack([self.X, X]), np.hstack([self.codes, self.kernel.codes(X)]))
+        return self._on(np.vstack([self.X, X]), np.hstack([self.rows, self.kernel.codes(X)]))
 
     def removed(self, kept: Indices, removed: Indices) -> Self:
-        return self._on(self.X[kept], np.ascontiguousarray(self.codes[:, kept]))
+        return self._on(self.X[kept], np.ascontiguousarray(self.rows[:, kept]))
 
     def _on(self, X: Any, codes: Codes) -> Self:
         changed = replace(self, X=X)
-        vars(changed)["codes"] = codes
+        vars(changed)["rows"] = codes
         return changed
 
 
@@ -236,7 +224,7 @@ class WeightFactor:
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of `(R K R + s I)^-1`."""
-        leverages = self._bound.forms(self._between_codes, self._bound.codes)
+        leverages = self._bound.forms(self._between_codes, self._bound.rows)
         weights = 1.0 if self._row_scale is None else self._row_scale**2
         return np.asarray((1.0 - weights * leverages) / self._s)
 
