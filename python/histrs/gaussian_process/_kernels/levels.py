@@ -20,31 +20,48 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
-class LevelColumn:
+class _Column:
+    """What a column on levels is, of numbers or categories."""
+
+    feature: int
+    """Which column of rows it is."""
+    counts: Array
+    """How many training rows are at each code."""
+    functions: ClassVar[Any]
+
+    @cached_property
+    def centred(self) -> Array:
+        """Functions less their means over training rows."""
+        return np.asarray(self.functions - self.counts @ self.functions / self.counts.sum())
+
+
+def _counted(X: Array, feature: int, weights: Array | None) -> tuple[Array, Array]:
+    """Return the distinct values of a column, and how many rows have each."""
+    values, index = np.unique(X[:, feature], return_inverse=True)
+    return values.astype(np.float64), np.bincount(index, weights, len(values)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class LevelColumn(_Column):
     """One column: which code a value has, and the functions that codes make of it.
 
     A value is rounded to the nearest of `points`. A function of it is linear between knots, which
     are some of the points: a sum of ramps, from 0 at one knot to 1 at the next.
     """
 
-    feature: int
-    """Which column of rows it is."""
     points: Array
     """The value of each code, ascending."""
-    counts: Array
-    """How many training rows are at each code."""
     n_levels: int
     """How many of the points are knots, at most."""
 
     @classmethod
     def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int, n_codes: int) -> Self:
         """Return the levels of a column of training rows: at most so many knots and codes."""
-        values, index = np.unique(X[:, feature], return_inverse=True)
-        counts = np.bincount(index, weights, len(values)).astype(np.float64)
-        points = _spread(values.astype(np.float64), counts, n_codes)
+        values, counts = _counted(X, feature, weights)
+        points = _spread(values, counts, n_codes)
         codes = np.searchsorted(_cuts(points), values)
         of_codes = np.bincount(codes, counts, len(points)).astype(np.float64)
-        return cls(feature, points, of_codes, n_levels)
+        return cls(feature, of_codes, points, n_levels)
 
     @cached_property
     def _at(self) -> tuple[Array, Array]:
@@ -69,11 +86,6 @@ class LevelColumn:
         both: Array = np.vstack([of_rows, widths / max(widths.sum(), _TINY)])
         return np.maximum(both, _LEAST_SHARE)
 
-    @cached_property
-    def centred(self) -> Array:
-        """Ramps less their means over training rows."""
-        return np.asarray(self.functions - self.counts @ self.functions / self.counts.sum())
-
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
         codes = np.searchsorted(_cuts(self.points), X[:, self.feature])
@@ -81,28 +93,23 @@ class LevelColumn:
 
 
 @dataclass(frozen=True)
-class LevelCategories:
+class LevelCategories(_Column):
     """One column of categories: each of the most common is a level, and the others are one more.
 
     The last level is that of categories which training rows do not have, too: where no row is at
     it, its function is what the prior says.
     """
 
-    feature: int
-    """Which column of rows it is."""
     categories: Array
     """The most common, ascending."""
-    counts: Array
-    """How many training rows are at each code."""
 
     @classmethod
     def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int) -> Self:
         """Return the levels of a column of training rows: at most so many."""
-        values, index = np.unique(X[:, feature], return_inverse=True)
-        counts = np.bincount(index, weights, len(values)).astype(np.float64)
+        values, counts = _counted(X, feature, weights)
         common = np.sort(np.argsort(-counts, kind="stable")[: n_levels - 1])
         rest = max(float(counts.sum() - counts[common].sum()), 0.0)
-        return cls(feature, values[common].astype(np.float64), np.append(counts[common], rest))
+        return cls(feature, np.append(counts[common], rest), values[common])
 
     @property
     def points(self) -> Array:
@@ -118,11 +125,6 @@ class LevelCategories:
     def shares(self) -> Array:
         """What part of the variance of a function each level has: all are alike."""
         return np.ones((1, len(self.counts)))
-
-    @cached_property
-    def centred(self) -> Array:
-        """Indicators less their means over training rows."""
-        return np.asarray(self.functions - self.counts / self.counts.sum())
 
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
