@@ -111,7 +111,6 @@ class PairRows:
         self._cells = cells
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return self.cells.shape[0]
 
     @cached_property
@@ -145,11 +144,8 @@ class PairRows:
     def diagonals(self) -> Array:
         """The kernel of every row with itself, a column for each pair."""
         kernel = self._kernel
-        found = []
-        for (left, share), C in zip(self._cells, kernel.covariances, strict=True):
-            right = np.minimum(left + 1, len(C) - 1)
-            ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
-            found.append(ends + 2.0 * share * (1.0 - share) * C[left, right])
+        pairs = zip(self._cells, kernel.covariances, strict=True)
+        found = [_variances(*of_rows, C) for of_rows, C in pairs]
         columns = [found[i] * found[j] for i, j in kernel.indices]
         return np.column_stack(columns)
 
@@ -244,10 +240,15 @@ def centred_covariance(column: Array, knots: Array) -> Array:
     C = np.minimum.outer(steps, steps)
     means = C @ masses
     C += masses @ means - means - means[:, None]
-    right = np.minimum(left + 1, n - 1)
-    ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
-    mean = float(np.mean(ends + 2.0 * share * (1.0 - share) * C[left, right]))
+    mean = float(np.mean(_variances(left, share, C)))
     return C / mean if mean > 0.0 else np.zeros((n, n))
+
+
+def _variances(left: NDArray[np.intp], share: Array, C: Array) -> Array:
+    """Return the variances of mixtures of neighbouring knots."""
+    right = np.minimum(left + 1, len(C) - 1)
+    ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
+    return np.asarray(ends + 2.0 * share * (1.0 - share) * C[left, right])
 
 
 def _share(of_next: Array, step: int) -> Array:

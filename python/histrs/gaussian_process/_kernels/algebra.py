@@ -69,11 +69,9 @@ class Views:
         return len(self), sum(int(np.prod(view.shape[1:])) for view in self.of)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return int(self.of[0].shape[0])
 
     def __getitem__(self, rows: Any) -> Views:
-        """Return some rows."""
         return Views(*(view[rows] for view in self.of))
 
 

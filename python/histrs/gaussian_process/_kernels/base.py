@@ -38,7 +38,29 @@ def double_pair(X: Matrix, Y: Matrix | None) -> tuple[CoreMatrix, CoreMatrix | N
 Takes: TypeAlias = Literal["anything", "numbers", "histograms", "covariances"]
 
 
-class Kernel:
+class Parametrised:
+    """What all kernels say of their parameters, additive ones included that are never formed."""
+
+    multiplies: ClassVar[str] = ""
+    """The parameter that multiplies the kernel, as its variance does, if there is one."""
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that a search may well leave at a bound."""
+
+    def scale_is_among(self, names: Any) -> bool:
+        """Say whether some parameters multiply the kernel, as its variance does."""
+        return self.multiplies in names
+
+    def free(self) -> dict[str, Bounds]:
+        """Return the bounds of the parameters that are to be learned."""
+        found = {name: check_bounds(name, bounds) for name, bounds in self._bounds().items()}
+        return {name: bounds for name, bounds in found.items() if bounds != "fixed"}
+
+    def _bounds(self) -> Mapping[str, Any]:
+        """Return the bounds of all parameters, as they were given."""
+        raise NotImplementedError
+
+
+class Kernel(Parametrised):
     """A positive semi-definite function of two rows, with parameters.
 
     A parameter `name` of the constructor that has a companion `name_bounds` is positive and can be
@@ -62,10 +84,6 @@ class Kernel:
     """Whether products with what is kept are in single precision."""
     least_tol: ClassVar[float] = 0.0
     """Residual below which what is kept is too rough to say more."""
-    multiplies: ClassVar[str] = ""
-    """The parameter that multiplies the kernel, as its variance does, if there is one."""
-    ends_are_answers: ClassVar[frozenset[str]] = frozenset()
-    """Parameters that a search may well leave at a bound."""
     _unit: float = 1.0
     """What bounds are multiples of, where training rows have a say."""
     is_taken: bool = False
@@ -210,14 +228,11 @@ class Kernel:
         given = self.get_params(deep=False)
         return [name for name in given if f"{name}_bounds" in given]
 
-    def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned."""
-        found = {name: check_bounds(name, self._bounds_of(name)) for name in self._learnable()}
-        return {name: bounds for name, bounds in found.items() if bounds != "fixed"}
-
-    def _bounds_of(self, name: str) -> Any:
-        bounds = getattr(self, f"{name}_bounds")
-        return bounds if isinstance(bounds, str) else [b * self._unit for b in bounds]
+    def _bounds(self) -> Mapping[str, Any]:
+        found = {name: getattr(self, f"{name}_bounds") for name in self._learnable()}
+        return {
+            k: b if isinstance(b, str) else [x * self._unit for x in b] for k, b in found.items()
+        }
 
     def starts(self, bounds: Mapping[str, tuple[float, float]]) -> list[Kernel]:
         """Return the kernel, and with each parameter all over its bounds; none for no parameters.
@@ -243,28 +258,20 @@ class Kernel:
             setattr(kernel, f"{name}_", value)
         return kernel
 
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether some parameters multiply the kernel, as its variance does."""
-        return self.multiplies in names
-
     # ---- algebra: sums and products are kernels, and are set where they are defined --------------
 
     _operations: ClassVar[dict[str, Callable[[Any, Any], Kernel]]] = {}
 
     def __add__(self, other: Any) -> Kernel:
-        """Return the sum with a kernel, or with a constant."""
         return self._operations["+"](self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        """Return the sum of a constant and the kernel."""
         return self._operations["+"](other, self)
 
     def __mul__(self, other: Any) -> Kernel:
-        """Return the product with a kernel, or with a number."""
         return self._operations["*"](self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
-        """Return a number times the kernel."""
         return self._operations["*"](other, self)
 
 

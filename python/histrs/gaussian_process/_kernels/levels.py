@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeAlias
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._typing import Array
-from histrs.gaussian_process._kernels.base import Takes
+from histrs.gaussian_process._kernels.base import Parametrised, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 # Share of an increment, at least.
@@ -194,7 +194,7 @@ Term: TypeAlias = LevelColumn | LevelCategories | LevelPair
 
 
 @dataclass(frozen=True)
-class LevelKernel:
+class LevelKernel(Parametrised):
     r"""A sum over columns of Brownian motions at knots, linear between them.
 
     A function of column `d` is :math:`\sum_l w_l \phi_l(x_d)` with ramps :math:`\phi_l` and
@@ -212,6 +212,7 @@ class LevelKernel:
     """Of the weights."""
 
     takes: ClassVar[Takes] = "numbers"
+    multiplies: ClassVar[str] = "level_weights"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"level_weights"})
     leaves_level: ClassVar[bool] = False
 
@@ -219,9 +220,8 @@ class LevelKernel:
         """Return a parameter that can be learned."""
         return getattr(self, name)
 
-    def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned."""
-        return {} if self.bounds == "fixed" else {"level_weights": self.bounds}
+    def _bounds(self) -> Mapping[str, Any]:
+        return {"level_weights": self.bounds}
 
     def starts(self, _: Mapping[str, tuple[float, float]]) -> list[Self]:
         """Return no kernels: the search begins with this one."""
@@ -256,10 +256,6 @@ class LevelKernel:
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
         """Return the kernel with some parameters replaced."""
         return replace(self, **values)
-
-    def scale_is_among(self, names: Collection[str]) -> bool:
-        """Say whether some parameters multiply the kernel, as its variance does."""
-        return "level_weights" in names
 
     @cached_property
     def n_codes(self) -> list[int]:
