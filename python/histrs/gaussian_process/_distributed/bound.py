@@ -11,14 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
-from histrs._distributed.cluster import (
-    computed,
-    delayed_call,
-    kept,
-    lazy,
-    placed,
-    total,
-)
+from histrs._distributed.cluster import computed, delayed_call, kept, lazy, placed, total
 from histrs._distributed.rows import as_rows, in_memory, is_dask, rows_of_blocks
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import Landmarks

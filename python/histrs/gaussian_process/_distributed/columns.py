@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
-from histrs._distributed.cluster import (
-    computed,
-    delayed_call,
-    kept,
-    lazy,
-    placed,
-    total,
-)
+from histrs._distributed.cluster import computed, delayed_call, kept, lazy, placed, total
 from histrs._distributed.rows import Part, as_rows, count_task_threads, is_dask
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array, Matrix

@@ -14,10 +14,7 @@ from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
 from histrs.gaussian_process._kernels.algebra import Constant, Sum
 from histrs.gaussian_process._kernels.base import Kernel, as_matrix
-from histrs.gaussian_process._kernels.generalized import (
-    GeneralizedKernel,
-    weighted_kernel,
-)
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel, weighted_kernel
 from histrs.gaussian_process._kernels.intersection import Intersection, Splines
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
@@ -183,9 +180,7 @@ class AdditiveTerms:
         return self.pairs is not None and not self.pairs.has_none
 
 
-def _taken_apart(
-    kernel: Kernel,
-) -> tuple[Intersection | Splines | None, Interactions | None]:
+def _taken_apart(kernel: Kernel) -> tuple[Intersection | Splines | None, Interactions | None]:
     """Return the functions of features and of pairs; none where there are others."""
     functions: Intersection | Splines | None = None
     pairs: Interactions | None = None

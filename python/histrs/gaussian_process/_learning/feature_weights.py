@@ -33,6 +33,7 @@ from histrs._checks.validation import to_core
 from histrs._distributed.rows import in_memory
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array, Matrix
+from histrs._weights import index_of_best
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.likelihood import Likelihood
@@ -181,7 +182,7 @@ def _squares(found: Array, Y: Array) -> Array:
 
 def _log_losses(scores: Array, Y: Array) -> Array:
     """Return how unlikely calibrated scores say that the classes of rows are."""
-    labels = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
+    labels = index_of_best(Y)
     readout = fit_calibration(scores, labels, centred=True, matrix_scaling=False)
     return log_losses(scores @ readout.matrix + readout.offset, labels)
 

@@ -17,6 +17,7 @@ from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scale_both_sides, squared
 from histrs._threads import leavable
 from histrs._typing import Array
+from histrs._weights import index_of_best
 from histrs.gaussian_process._bound.all_pairs import StoredBound
 from histrs.gaussian_process._kernels.algebra import Constant, Sum
 from histrs.gaussian_process._kernels.base import Kernel
@@ -204,8 +205,8 @@ def learn_by_leaving_out(
     """
     r = likelihood.row_scale
     Y = likelihood.targets if r is None else likelihood.targets / r[:, None]
-    indices = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else np.argmax(Y, axis=1)
-    (least, most), (low, high) = (_bounds(space, name) for name in SCALES)
+    indices = index_of_best(Y)
+    (least, most), (low, high) = map(space.bounds_of, SCALES)
     found: list[Candidate] = []
     values: list[Hyperparameters] = []
     for k, kernel in enumerate(kernels):
@@ -250,14 +251,6 @@ def _candidates(
         amplitude = float(np.sum(inverse[:, None] * projected**2)) / Y.size
         found.append(Candidate(kernel, s / unit, s, amplitude, losses))
     return found
-
-
-def _bounds(space: SearchSpace, name: str) -> tuple[float, float]:
-    """Return the bounds of noise or amplitude, or the value that it keeps as both."""
-    if name in space.names:
-        return space.bounds_of(name)
-    value = float(space.start.get(name)[0])
-    return value, value
 
 
 def _simplest(found: Sequence[Candidate]) -> Candidate:

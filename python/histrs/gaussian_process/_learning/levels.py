@@ -110,11 +110,7 @@ def _checked(kernel: LevelKernel) -> LevelKernel:
 
 
 def _with_pairs(
-    problem: Problem,
-    asked: Any,
-    values: Hyperparameters,
-    likelihood: Likelihood,
-    n_categories: int,
+    problem: Problem, asked: Any, values: Hyperparameters, likelihood: Likelihood, n_categories: int
 ) -> LevelKernel:
     """Return the kernel with pairs that are given, or that tell most of what it leaves."""
     kernel = values.kernel

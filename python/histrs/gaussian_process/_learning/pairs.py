@@ -98,10 +98,7 @@ def _gains(
 
 
 def chosen_pairs(
-    problem: Problem,
-    asked: Any,
-    likelihood: Likelihood,
-    values: Hyperparameters,
+    problem: Problem, asked: Any, likelihood: Likelihood, values: Hyperparameters
 ) -> NDArray[np.intp]:
     """Return the pairs that are given, or those that the residuals of the additive fit show."""
     X = problem.X

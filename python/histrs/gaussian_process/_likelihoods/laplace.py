@@ -95,11 +95,7 @@ class Mode:
 
 
 def left_out(
-    system: System,
-    targets: Array,
-    weights: Array,
-    of_bias: BiasSolution,
-    stays: Array | None,
+    system: System, targets: Array, weights: Array, of_bias: BiasSolution, stays: Array | None
 ) -> Array:
     """Return means of targets, which are less the bias, of each row by a regression without it.
 

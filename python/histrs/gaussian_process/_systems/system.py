@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,6 +49,9 @@ _ENTRIES = 1 << 20
 _MOST_FACTORISED = 1024
 # The trace of the kernel matrix, times which the preconditioner counts as noise at least.
 LEAST_NOISE = 1e-12
+
+# Is told of the residual of each right-hand side.
+Report: TypeAlias = Callable[[Array], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -237,11 +240,7 @@ class System:
         return np.maximum(tol, self.bound.least_tol)
 
     def solve_targets(
-        self,
-        Y: Array,
-        tol: Array,
-        start: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
+        self, Y: Array, tol: Array, start: Array | None = None, callback: Report | None = None
     ) -> Solution:
         """Return the weights of the training rows with which targets `Y` are predicted."""
         r = self.row_scale
@@ -253,11 +252,7 @@ class System:
         return replace(solution, X=scaled(r, solution.X))
 
     def solve(
-        self,
-        Y: Array,
-        tol: Array,
-        X0: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
+        self, Y: Array, tol: Array, X0: Array | None = None, callback: Report | None = None
     ) -> Solution:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
         if self.uses_cholesky(Y.shape[1]):
@@ -284,31 +279,16 @@ class System:
         return Solution(B, residual, once)
 
     def _solve_without_factor(
-        self,
-        Y: Array,
-        tol: Array,
-        X0: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
-    ) -> Solution:
-        """Solve by iterations, whatever so many right-hand sides would be worth."""
-        tol, costs = self.tolerance(tol), self.bound.costs(Y.shape[1])
-        if self.solver.name != "auto" or costs is None:
-            return self._solve_iteratively(Y, tol, X0, callback)
-        return self._solve_surely(Y, tol, costs, X0, callback)
-
-    def _solve_surely(
-        self,
-        Y: Array,
-        tol: Array,
-        costs: tuple[float, float],
-        X0: Array | None,
-        callback: Callable[[Array], None] | None,
+        self, Y: Array, tol: Array, X0: Array | None = None, callback: Report | None = None
     ) -> Solution:
         """Solve by iterations, and where these do not end, by what does.
 
         They get as much time as a factorisation takes where there is memory for one; elsewhere the
         other preconditioner gets its turn.
         """
+        tol, costs = self.tolerance(tol), self.bound.costs(Y.shape[1])
+        if self.solver.name != "auto" or costs is None:
+            return self._solve_iteratively(Y, tol, X0, callback)
         factorisation, iteration = costs
         max_iter = self.solver.max_iter
         fits = 8 * len(Y) ** 2 <= _MEMORY_SHARE * physical_memory()
@@ -335,7 +315,7 @@ class System:
         Y: Array,
         tol: Array,
         X0: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
+        callback: Report | None = None,
         max_iter: int | None = None,
     ) -> Solution:
         """Solve for as many right-hand sides at a time as there is work space for."""
@@ -370,12 +350,7 @@ class System:
         return replace(found, stagnated=stagnated)
 
     def _solve_together(
-        self,
-        Y: Array,
-        tol: Array,
-        X0: Array | None,
-        callback: Callable[[Array], None] | None,
-        max_iter: int,
+        self, Y: Array, tol: Array, X0: Array | None, callback: Report | None, max_iter: int
     ) -> Solution:
         solve = self._iterative_solver(Y.shape[1])
         # Between the products of the core, BLAS has little to do; its threads would spin while
