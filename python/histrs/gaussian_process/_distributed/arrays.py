@@ -9,7 +9,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
 from histrs._checks.validation import HISTOGRAM_CHECKS, validate_data, validate_fit
-from histrs._distributed.rows import Part, as_rows, in_memory, of_floats, stand_in, stand_in_to_fit
+from histrs._distributed.rows import (
+    Part,
+    as_rows,
+    in_memory,
+    is_dask,
+    of_floats,
+    stand_in,
+    stand_in_to_fit,
+)
 from histrs._typing import Array
 
 
@@ -37,8 +45,6 @@ def _weighted(rows: NDArray[Any], weights: Array) -> Array:
 
 def refuse_distributed(model: Any, what: str) -> None:
     """Refuse what would bring the training rows here, or needs them here."""
-    from histrs._distributed.rows import is_dask
-
     if is_dask(getattr(model, "X_fit_", None)):
         raise ValueError(
             f"{what} needs the training rows in one process, and those of this fit are a dask "
