@@ -368,7 +368,7 @@ def test_the_likelihood_of_some_rows_is_exact(rng, weighted):
     weight = rng.uniform(0.5, 2.0, 50) if weighted else None
     model = model_of(X, Y[:, 0], weight, solver="cg")
     rows = np.array([1, 5, 6, 30, 49])
-    likelihood = choice._exact(problem_of(model, X, Y), rows, KERNEL)
+    likelihood = problem_of(model, X, Y).exact_likelihood(rows, KERNEL)
     share = model.sample_weight_fit_[rows] if weighted else np.ones(5)
     expected = log_likelihood(0.7 * (intersection_kernel(X[rows]) + 0.5), Y[rows], 0.2 / share)
     assert likelihood.evaluate(values_of()).value == pytest.approx(expected)
@@ -479,7 +479,7 @@ def test_residuals_are_those_of_the_additive_fit(rng, weighted):
     weight = rng.uniform(0.5, 2.0, 50) if weighted else None
     model = model_of(X, Y[:, 0], weight)
     share = model.sample_weight_fit_ if weighted else np.ones(50)
-    likelihood = choice._exact(problem_of(model, X, Y), np.arange(50), KERNEL)
+    likelihood = problem_of(model, X, Y).exact_likelihood(np.arange(50), KERNEL)
     alpha, strength = choice._additive_fit(likelihood, values_of())
     A = intersection_kernel(X) + 0.5 + 0.2 / 0.7 * np.diag(1.0 / share)
     expected = np.linalg.solve(A, Y[:, 0])

@@ -47,10 +47,7 @@ class PairKernel:
     def of(cls, X: Matrix, pairs: NDArray[np.intp], n_knots: int) -> PairKernel:
         """Take knots and covariances from training rows."""
         columns = dense_columns(X, np.unique(pairs))
-        knots = [knots_of(column, n_knots) for column in columns.T]
-        covariances = [
-            centred_covariance(column, t) for column, t in zip(columns.T, knots, strict=True)
-        ]
+        knots, covariances = grids_of(columns, n_knots)
         return cls(pairs, tuple(knots), tuple(covariances))
 
     @cached_property
@@ -207,6 +204,12 @@ def dense_columns(X: Matrix, features: NDArray[np.intp]) -> Array:
     columns = X[:, features]
     dense = columns.toarray() if sparse.issparse(columns) else columns
     return np.asarray(dense, dtype=np.float64)
+
+
+def grids_of(columns: Array, n_knots: int) -> tuple[list[Array], list[Array]]:
+    """Return the knots of each feature, and the covariance among them."""
+    grids = [knots_of(column, n_knots) for column in columns.T]
+    return grids, [centred_covariance(*pair) for pair in zip(columns.T, grids, strict=True)]
 
 
 def knots_of(column: Array, n_knots: int) -> Array:

@@ -166,8 +166,8 @@ def _learn_smoothly(
     """
     if likelihood.is_exact:
         return learner.best(start, likelihood)
-    some = problem.of_rows(problem.some_rows(_SMOOTH_ROWS), exact=True)
-    start = learner.best(start, some.likelihood(some.bind(start.kernel)))
+    of_some = problem.exact_likelihood(problem.some_rows(_SMOOTH_ROWS), start.kernel)
+    start = learner.best(start, of_some)
     return learner.best(start, likelihood, SCALES)
 
 

@@ -78,10 +78,9 @@ def likelier_weights(problem: Problem, start: Hyperparameters, intercept: Any) -
 
     Each kernel has the noise and signal variances that suit it best; of more rows, 512 tell.
     """
-    some = problem.of_rows(problem.some_rows(_MOST_ROWS), exact=True)
-    if not np.any(some.Y):
+    likelihood = problem.exact_likelihood(problem.some_rows(_MOST_ROWS), start.kernel)
+    if likelihood.targets_are_constant:
         return start
-    likelihood = some.likelihood(some.bind(start.kernel))
     shared = len(start.noise) == 1
     # Where numbers are so large that nothing can be solved, they cannot do without weights. On
     # matrices of this size, BLAS's threads mostly wait for one another.

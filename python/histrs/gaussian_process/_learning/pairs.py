@@ -16,9 +16,8 @@ from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import (
     PairKernel,
     cell_among,
-    centred_covariance,
     dense_columns,
-    knots_of,
+    grids_of,
 )
 from histrs.gaussian_process._kernels.additive import check_pairs
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
@@ -74,10 +73,7 @@ def _gains(
     columns: Array, residuals: Array, n_knots: int
 ) -> Iterator[tuple[tuple[int, int], float]]:
     """Yield pairs of columns, and what a histogram of each explains."""
-    grids = [knots_of(column, n_knots) for column in columns.T]
-    covariances = [
-        centred_covariance(column, t) for column, t in zip(columns.T, grids, strict=True)
-    ]
+    grids, covariances = grids_of(columns, n_knots)
     nearest, variances = [], []
     for column, knots, C in zip(columns.T, grids, covariances, strict=True):
         left, share = cell_among(column, knots)
@@ -123,10 +119,10 @@ def likelihood_of_pairs(problem: Problem, asked: Any, values: Hyperparameters) -
     n = len(problem.Y)
     few = n <= 2 * _MOST_ROWS
     if few and (not asked.are_found or n < 2 * _MIN_HALF):
-        return _exact(problem, np.arange(n), values.kernel)
+        return problem.exact_likelihood(np.arange(n), values.kernel)
     order = problem.rng().permutation(n)
     if not few:
-        return _exact(problem, np.sort(order[:_MOST_ROWS]), values.kernel)
+        return problem.exact_likelihood(np.sort(order[:_MOST_ROWS]), values.kernel)
     additive = replace(values, kernel=replace(values.kernel, pairs=None))
     likelihoods, kernels = [], []
     for rows in (np.sort(order[: n // 2]), np.sort(order[n // 2 :])):
@@ -136,13 +132,6 @@ def likelihood_of_pairs(problem: Problem, asked: Any, values: Hyperparameters) -
         likelihoods.append(half.likelihood(likelihood.bound(additive.kernel)))
         kernels.append(PairKernel.of(problem.X, pairs, asked.n_knots))
     return HalvesLikelihood(problem.Y, list(zip(likelihoods, kernels[::-1], strict=True)))
-
-
-def _exact(problem: Problem, rows: NDArray[np.intp], kernel: Any) -> Likelihood:
-    """Return the likelihood of few rows, whatever solves for all of them."""
-    few = problem.of_rows(rows, exact=True)
-    likelihood: Likelihood = few.likelihood(few.bind(kernel))
-    return likelihood
 
 
 def _additive_fit(likelihood: Likelihood, values: Hyperparameters) -> tuple[Array, Array]:

@@ -79,6 +79,11 @@ class Problem:
             solver=solver,
         )
 
+    def exact_likelihood(self, rows: NDArray[np.integer[Any]], kernel: Any) -> Likelihood:
+        """Return the likelihood of some of the rows, whatever solves for all of them."""
+        some = self.of_rows(rows, exact=True)
+        return some.likelihood(some.bind(kernel))
+
     def some_rows(self, most: int) -> NDArray[np.intp]:
         """Return all rows, or `most` drawn ones where there are more."""
         n = len(self.Y)
@@ -163,8 +168,8 @@ def learn_by_factors(
         best = learner.by_leaving_out if leaves_out else learner.best
         values = best(values, likelihood)
     else:
-        few = part.of_rows(np.sort(random().choice(m, _LEARNING_ROWS, replace=False)), exact=True)
-        of_few = few.likelihood(few.bind(kernel))
+        few = np.sort(random().choice(m, _LEARNING_ROWS, replace=False))
+        of_few = part.exact_likelihood(few, kernel)
         if leaves_out:
             # Some of the rows have told of noise as well as all would.
             values = learner.by_leaving_out(values, of_few)
