@@ -18,20 +18,21 @@ from histrs.gaussian_process._bound.all_pairs import (
     check_stored_memory,
 )
 from histrs.gaussian_process._kernels.distances import DistanceMixture
-from histrs.gaussian_process._learning import left_out
+from histrs.gaussian_process._learning import leave_one_out
 from histrs.gaussian_process._learning.hyperparameters import (
     Hyperparameters,
     Scales,
     SearchSpace,
 )
-from histrs.gaussian_process._learning.leave_one_out import _means_without
-from histrs.gaussian_process._learning.left_out import (
+from histrs.gaussian_process._learning.leave_one_out import (
     Candidate,
+    _means_without,
     centred,
     centred_leave_one_out,
     learn_by_leaving_out,
 )
 from histrs.gaussian_process._learning.likelihood import Likelihood
+from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._posterior import cached_variance
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
@@ -475,8 +476,10 @@ def test_a_posterior_is_its_definition(rng, monkeypatch, kind, n_systems, weight
 
 def likelihood_of(X, Y, r, kernel=GAUSSIAN):
     bound = MatrixBound(X=X, kernel=kernel, n_threads=1)
-    given = {"solver": Solver(), "tol": 1e-9, "log_det": "lanczos", "seed": lambda: 0}
-    return Likelihood(bound, Y, row_scale=r, **given)
+    of_rows = X, Y, None if r is None else r**2, None
+    of_fit = {"tol": 1e-9, "log_det": "lanczos", "seed": lambda: 0, "n_jobs": 1}
+    of_targets = {"are_classes": False, "feature_names": None}
+    return Likelihood(bound, Problem(*of_rows, solver=Solver(), **of_fit, **of_targets))
 
 
 def log_density(X, Y, r, noise, amplitude):
@@ -533,11 +536,12 @@ def test_systems_of_a_likelihood_are_those_of_its_rows(rng, weighted):
     likelihood = likelihood_of(X, Y, r)
     scale = np.ones(30) if r is None else r
     np.testing.assert_allclose(likelihood.targets, scale[:, None] * Y)
-    assert likelihood.row_scale is r
+    assert (likelihood.row_scale is None) == (r is None)
     np.testing.assert_allclose(likelihood.bound(GAUSSIAN).matrix(), gaussian(X, X))
     system = likelihood.system(GAUSSIAN, Scales(0.3, 1.7))
     assert (system.noise, system.amplitude) == (0.3, 1.7)
-    assert system.row_scale is r
+    for found in (likelihood.row_scale, system.row_scale):
+        np.testing.assert_allclose(np.ones(30) if found is None else found, scale)
     mean = likelihood.diagonal_mean(Hyperparameters(np.ones(1), np.full(1, 3.0), GAUSSIAN))
     assert mean == pytest.approx(np.mean(scale**2))
 
@@ -616,7 +620,7 @@ def test_losses_are_those_of_the_likely_temperature(rng, n_classes, scale):
     scores = np.eye(n_classes)[indices] + rng.normal(size=(25, n_classes))
     scores = scale * (scores[:, 1:] if n_classes == 2 else scores)
     for weights in (np.ones(25), rng.uniform(0.5, 1.5, 25)):
-        found = left_out._losses(scores.copy(), indices, weights)
+        found = leave_one_out._losses(scores.copy(), indices, weights)
         np.testing.assert_allclose(found, losses_by_definition(scores, indices, weights))
     if scale == 0.0:
         np.testing.assert_allclose(found, weights * np.log(n_classes))
@@ -626,7 +630,7 @@ def test_losses_are_those_of_the_likely_temperature(rng, n_classes, scale):
 def test_more_rows_that_are_told_apart_make_surer_of_each(n):
     indices = np.arange(n) % 2
     scores = np.eye(2)[indices]
-    found = left_out._losses(scores, indices, np.ones(n))
+    found = leave_one_out._losses(scores, indices, np.ones(n))
     np.testing.assert_allclose(found, losses_by_definition(scores, indices, np.ones(n)))
 
 
@@ -723,7 +727,7 @@ def test_the_most_noise_that_predicts_rows_left_out_as_well(rng, weighted, n_cla
 def test_equal_rows_are_left_out_without_a_variance(rng):
     _, Y, indices = class_targets(rng, 12, 3)
     Y = np.sign(Y)
-    found = left_out._candidates(2, np.ones((12, 12)), Y, indices, (1e-9, 1e9), None)
+    found = leave_one_out._candidates(2, np.ones((12, 12)), Y, indices, (1e-9, 1e9), None)
     assert [each.ratio for each in found] == pytest.approx(RATIOS.tolist())
     assert [each.s for each in found] == pytest.approx(RATIOS.tolist())
     assert {each.kernel for each in found} == {2}
@@ -757,7 +761,7 @@ def candidate(kernel, ratio, losses):
 )
 def test_the_simplest_of_those_as_good_as_the_best(others, expected):
     found = [candidate(0, 1.0, [1.0, 3.0]), *(candidate(*other) for other in others)]
-    assert left_out._simplest(found) is found[expected]
+    assert leave_one_out._simplest(found) is found[expected]
 
 
 # ---- kernels -----------------------------------------------------------------------------------

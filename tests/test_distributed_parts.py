@@ -16,22 +16,21 @@ from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.scores import TabulatedScore
 from histrs.gaussian_process._distributed import bound as bound_module
 from histrs.gaussian_process._distributed import columns as columns_module
-from histrs.gaussian_process._distributed import projection as projection_module
-from histrs.gaussian_process._distributed.arrays import check_entries
-from histrs.gaussian_process._distributed.block import (
+from histrs.gaussian_process._distributed.arrays import check_entries, weighted
+from histrs.gaussian_process._distributed.bound import (
+    DistributedBound,
+    DistributedProjection,
+    RowProjection,
+)
+from histrs.gaussian_process._distributed.columns import (
     BlockScore,
     ColumnBlock,
-    spreads_of,
-    weighted_rows,
-)
-from histrs.gaussian_process._distributed.bound import DistributedBound
-from histrs.gaussian_process._distributed.columns import (
     DistributedColumns,
     DistributedScore,
     edges_of,
+    spreads_of,
+    weighted_rows,
 )
-from histrs.gaussian_process._distributed.projection import DistributedProjection, RowProjection
-from histrs.gaussian_process._distributed.weights import weighted
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._systems.system import System
 from tests.helpers import assert_close
@@ -117,14 +116,14 @@ def test_a_block_is_its_part_of_the_kernel(rng, X, has_weights, dtype):
         assert_close(same.columns_of_kernel(some), K[some], 1e-12)
         np.testing.assert_array_equal(same.weighted(), A)
         assert same.n_threads == 1
-        assert same.n_knots() == same.columns.n_knots
+        assert same.n_knots() == same.core.n_knots
     forms = [np.sum(V * (np.minimum.outer(a, a) @ V), axis=0) for a in A.T]
     assert_close(block.quadratic_forms(V), np.array(forms), 1e-6)
     unweighted = ColumnBlock.of(X, None, 1, Part(0, 0))
     np.testing.assert_allclose(block.spreads(), times(unweighted.spreads(), weights), rtol=1e-6)
     np.testing.assert_array_equal(spreads_of(X, 1, Part(0, 0)), unweighted.spreads())
     # Its rows and what is sorted.
-    assert block.__sizeof__() == X.nbytes + block.columns.n_bytes
+    assert block.__sizeof__() == X.nbytes + block.core.n_bytes
     rest = block.without(np.array([0, 3, 29]))
     kept = np.setdiff1d(np.arange(30), [0, 3, 29])
     for same in (rest, pickle.loads(pickle.dumps(rest))):
@@ -364,15 +363,15 @@ def test_parts_are_chunks_of_rows_or_as_many_as_chunks_of_columns(X, chunks, siz
 
 def test_knots_are_quantiles_of_different_rows(X, monkeypatch):
     array = dask_array.from_array(X, chunks=(9, 7))
-    samples, projection_of = [], projection_module._projection_of
+    samples, projection_of = [], bound_module._projection_of
 
     def watched(sample, n_knots, n_threads):
         samples.append(sample)
         return projection_of(sample, n_knots, n_threads)
 
-    monkeypatch.setattr(projection_module, "_projection_of", watched)
+    monkeypatch.setattr(bound_module, "_projection_of", watched)
     for n, expected in ((30, 30), (31, 30), (29, 29), (12, 12)):
-        monkeypatch.setattr(projection_module, "_SAMPLE_ROWS", n)
+        monkeypatch.setattr(bound_module, "_SAMPLE_ROWS", n)
         samples.clear()
         DistributedProjection(array, 4, 1)
         (sample,) = samples

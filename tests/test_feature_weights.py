@@ -12,7 +12,7 @@ from histrs.gaussian_process import (
     LikelihoodSearch,
 )
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._learning.weights import _CLEAR, _log_evidence
+from histrs.gaussian_process._learning.feature_weights import _CLEAR, _log_evidence
 from histrs.gaussian_process.kernels import Intersection
 from tests.helpers import of_terms
 from tests.oracles import hyperparameters as oracle

@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 from histrs._calibration import fit_calibration
 from histrs.gaussian_process import GPClassifier, GPRegressor, LikelihoodSearch
 from histrs.gaussian_process._bound import all_pairs as system
-from histrs.gaussian_process._learning import any_kernel
+from histrs.gaussian_process._learning import problem
 from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process.kernels import (
     Constant,
@@ -155,7 +155,7 @@ def test_finds_the_likelihood_that_scikit_learn_finds(data):
 
 def test_many_rows_learn_the_kernel_from_some(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(any_kernel, "_LEARNING_ROWS", 30)
+    monkeypatch.setattr(problem, "_LEARNING_ROWS", 30)
     model = regressor().fit(X, y)
     whole = model.log_marginal_likelihood()
     gradient = model.log_marginal_likelihood(eval_gradient=True)[1]
@@ -174,7 +174,7 @@ def test_rows_that_the_kernel_is_learned_from_are_drawn_where_there_are_many(dat
 
     monkeypatch.setattr(Problem, "of_rows", watched)
     expected = regressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(any_kernel, "_LEARNING_ROWS", 60)
+    monkeypatch.setattr(problem, "_LEARNING_ROWS", 60)
     random = np.random.RandomState(0)
     before = random.get_state()[1:3]
     all_rows = regressor(random_state=random).fit(X, y)
@@ -183,7 +183,7 @@ def test_rows_that_the_kernel_is_learned_from_are_drawn_where_there_are_many(dat
     np.testing.assert_array_equal(random.get_state()[1], before[0])
     assert random.get_state()[2] == before[1]
     np.testing.assert_array_equal(all_rows.theta_, expected.theta_)
-    monkeypatch.setattr(any_kernel, "_LEARNING_ROWS", 59)
+    monkeypatch.setattr(problem, "_LEARNING_ROWS", 59)
     some = regressor(random_state=0).fit(X, y)
     (rows,) = seen
     assert len(rows) == 59
@@ -192,14 +192,14 @@ def test_rows_that_the_kernel_is_learned_from_are_drawn_where_there_are_many(dat
     seen.clear()
     noise = made(GPRegressor, random_state=0).fit(X, y).noise_
     assert seen == []
-    monkeypatch.setattr(any_kernel, "_LEARNING_ROWS", 1000)
+    monkeypatch.setattr(problem, "_LEARNING_ROWS", 1000)
     assert made(GPRegressor, random_state=0).fit(X, y).noise_ == noise
 
 
 def test_what_is_factorised_learns_noise_from_all_rows(data, monkeypatch):
     X, y, _ = data
     expected = regressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(any_kernel, "_SCALE_ROWS", 10)
+    monkeypatch.setattr(problem, "_SCALE_ROWS", 10)
     np.testing.assert_array_equal(regressor(random_state=0).fit(X, y).theta_, expected.theta_)
 
 

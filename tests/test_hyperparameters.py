@@ -33,8 +33,8 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._bound import additive
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning import learner as _optimizer
 from histrs.gaussian_process._learning import likelihood as _likelihood
-from histrs.gaussian_process._learning import search as _optimizer
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.spectrum import ExactSpectrum, LanczosSpectrum
@@ -451,7 +451,7 @@ def test_the_quadratic_form_of_targets_is_off_by_less_than_its_solution(rng):
 def test_the_next_solution_starts_from_the_last_one(rng):
     X, Y = regression(rng)
     likelihood, system = likelihood_and_system(X, Y, solver="cg", tol=1e-9)
-    likelihood._Y, likelihood._scale = 1000.0 * likelihood.targets, 1000.0 * likelihood._scale
+    likelihood.targets, likelihood._scale = 1000.0 * likelihood.targets, 1000.0 * likelihood._scale
     close, *_ = likelihood._solve(system, slice(0, 2))
     likelihood._tol = 0.1
     np.testing.assert_allclose(likelihood._solve(system, slice(0, 2))[0], close, rtol=1e-12)
@@ -469,7 +469,7 @@ def test_iterations_that_do_not_end_have_not_solved_but_a_factor_has(rng):
 def test_outputs_share_the_error_of_the_log_determinant(rng):
     X, Y = regression(rng)
     likelihood, system = likelihood_and_system(X, Y, solver="cg")
-    Z = rademacher(60, count_probes(60), np.random.default_rng(likelihood._seed()))
+    Z = rademacher(60, count_probes(60), np.random.default_rng(likelihood._problem.seed()))
     of_log_det = lanczos_log_det(system.multiply, Z, derivative=False).std
     values = Hyperparameters(np.array([0.1]), np.array([1.0]), system.kernel)
     assert likelihood.evaluate(values).std == pytest.approx(2 * 0.5 * of_log_det)

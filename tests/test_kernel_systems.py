@@ -9,10 +9,10 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs.gaussian_process import IntersectionGPRegressor, Solver, _process
 from histrs.gaussian_process._bound.additive import MinimaBound
-from histrs.gaussian_process._bound.bind import bind
 from histrs.gaussian_process._distributed.bound import DistributedBound
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning.hyperparameters import Scales
+from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._systems.system import System
 from tests.helpers import of_terms
@@ -247,6 +247,11 @@ def test_further_rows_go_with_the_factor_unless_the_solver_was_set(monkeypatch, 
     )
 
 
+def problem_of(rows):
+    of_fit = {"solver": Solver(), "tol": 1e-4, "log_det": "lanczos", "seed": None, "n_jobs": None}
+    return Problem(rows, None, None, None, **of_fit, are_classes=False, feature_names=None)
+
+
 def test_further_rows_beside_which_nothing_can_be_solved_are_refused(X, rng):
     model = IntersectionGPRegressor(**of_terms(**FIXED)).fit(X, rng.normal(size=N))
     before = model.predict(X)
@@ -258,4 +263,4 @@ def test_further_rows_beside_which_nothing_can_be_solved_are_refused(X, rng):
 def test_rows_in_memory_and_on_workers_have_systems_of_their_kind(X):
     array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
     for rows, kind in ((X, MinimaBound), (array.from_array(X, (20, -1)), DistributedBound)):
-        assert type(bind(GeneralizedKernel(), rows, None, Solver(), None)) is kind
+        assert type(problem_of(rows).bind(GeneralizedKernel())) is kind

@@ -16,7 +16,7 @@ from histrs.gaussian_process import (
     Solver,
 )
 from histrs.gaussian_process._bound.levels import LevelBound
-from histrs.gaussian_process._kernels.level_columns import LevelColumn
+from histrs.gaussian_process._kernels.levels import LevelColumn
 from histrs.gaussian_process.kernels import Interactions, Intersection, Radial
 from tests.oracles import levels as oracle
 

@@ -14,7 +14,7 @@ from histrs import _histrs
 from histrs._checks.validation import to_core
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, Solver, _memory
 from histrs.gaussian_process._bound import all_pairs as system
-from histrs.gaussian_process._learning import any_kernel
+from histrs.gaussian_process._learning import problem
 from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process.kernels import Constant, MinMax
 from histrs.testing import histograms
@@ -32,7 +32,7 @@ WEIGHT = MinMax(0.3, "fixed")
 @pytest.fixture(autouse=True)
 def few_are_many(monkeypatch):
     monkeypatch.setattr(MinMax, "most_factorised", 40)
-    monkeypatch.setattr(any_kernel, "_SCALE_ROWS", 30)
+    monkeypatch.setattr(problem, "_SCALE_ROWS", 30)
 
 
 def definition(X, y, X_star, r=None):
@@ -169,7 +169,7 @@ def test_bad_entries_are_named_by_their_place(rng, row):
 def test_scales_are_learned_from_as_many_rows_as_there_may_be(rng, monkeypatch, weighted):
     X, y = counts(rng, 60)
     r = rng.uniform(0.2, 2.0, size=60) if weighted else None
-    monkeypatch.setattr(any_kernel, "_SCALE_ROWS", 60)
+    monkeypatch.setattr(problem, "_SCALE_ROWS", 60)
     many = MinMaxGPRegressor(WEIGHT, random_state=0, tol=1e-9).fit(X, y, r)
     monkeypatch.setattr(MinMax, "most_factorised", 1000)
     few = clone(many).fit(X, y, r)

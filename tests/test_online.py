@@ -30,12 +30,12 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._likelihoods.labels import (
+from histrs.gaussian_process._likelihoods.classes import (
     _kind,
     of_one_type,
     weights_to_start_from,
 )
-from histrs.gaussian_process._likelihoods.units import centred
+from histrs.gaussian_process._likelihoods.patterns import centred
 from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import Intersection, MinMax, Radial

@@ -10,7 +10,7 @@ from scipy import optimize
 
 from histrs import _histrs
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel, weighted_kernel
-from histrs.gaussian_process._learning import search as _optimizer
+from histrs.gaussian_process._learning import learner as _optimizer
 from histrs.gaussian_process._learning.hyperparameters import (
     Hyperparameters,
     Scales,
@@ -18,8 +18,8 @@ from histrs.gaussian_process._learning.hyperparameters import (
     check_bounds,
     checked_scales,
 )
+from histrs.gaussian_process._learning.learner import History, Search
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
-from histrs.gaussian_process._learning.search import History, Search
 from histrs.gaussian_process._learning.spectrum import Evaluation, ExactSpectrum
 
 BOUNDS = {"noise": (1e-3, 1e3), "amplitude": (1e-2, 1e2)}
@@ -31,7 +31,7 @@ def start_at(noise, amplitude):
 
 def objective(function, *, with_gradient=True, record=None):
     space = SearchSpace(start_at(1.0, 1.0), BOUNDS)
-    return _optimizer._Objective(function, space, record, np.zeros(2), with_gradient=with_gradient)
+    return _optimizer._Objective(function, space, record, np.zeros(2), with_gradient)
 
 
 def evaluation(value, solved=True):
@@ -221,7 +221,7 @@ class Dense(BaseLikelihood):
     def spectrum(self, kernel):
         K = self.matrix(kernel)
         system = SimpleNamespace(kernel_matrix=K.copy)
-        return ExactSpectrum(system, self._Y)
+        return ExactSpectrum(system, self.targets)
 
     def evaluate(self, values, names=()):
         self.n_evaluations += 1
@@ -305,7 +305,7 @@ def test_a_search_begins_with_the_best_kernel(likelihood, names):
         values = [likelihood.evaluate(replace(start, kernel=kernel)).value for kernel in kernels]
         assert found == replace(start, kernel=kernels[int(np.argmax(values))])
     alone, _ = search_of(likelihood, start_at(0.1, 2.0), names)
-    assert alone._best_start() is alone._space.start
+    assert alone._best_start() is alone.space.start
 
 
 class Estimated(Dense):
@@ -433,7 +433,7 @@ def test_every_ratio_is_tried_with_the_amplitude_that_is_best(names, mean):
     spectrum = SimpleNamespace(best_amplitude=best_amplitude)
     stub = SimpleNamespace(diagonal_mean=lambda values: mean * len(values.scales()))
     search, _ = search_of(stub, start_at(0.5, 7.0), names)
-    found = search._scale_candidates(spectrum, search._space, slice(0, 1))
+    found = search._scale_candidates(spectrum, search.space, slice(0, 1))
     ratios = np.logspace(-6, 3, 28) * unit
     if len(names) == 2:
         ratios = ratios[(ratios <= 500.0 * unit) & (ratios >= 2e-6 * unit)]
@@ -476,7 +476,7 @@ def test_a_search_complains_that_has_not_moved_or_not_ended(
     ))  # fmt: skip
     search, _ = search_of(likelihood, start_at(1.0, 1.0), ["noise"])
     value = evaluation(-3.0)
-    optimum = search._search(lambda *_: value, search._space, None, 1)
+    optimum = search._search(lambda *_: value, search.space, None, 1)
     assert optimum.complaint == ("words" if complains else None)
     assert optimum.likelihood == -3.0
 
@@ -487,14 +487,14 @@ def test_the_first_output_that_complains_is_heard(likelihood, complaints):
     search, _ = search_of(likelihood, start, ["noise"])
     told = iter(complaints)
     search._search_pair = lambda _, space, outputs: _optimizer.Optimum(space.start, 1.5, next(told))
-    optimum = search._search_spectrum(SimpleNamespace(), search._space)
+    optimum = search._search_spectrum(SimpleNamespace(), search.space)
     assert optimum.complaint == next((words for words in complaints if words), None)
     assert optimum.likelihood == 3.0
 
 
 def test_steps_that_gain_little_a_sample_and_output_are_the_last(likelihood):
     search, _ = search_of(likelihood, start_at(1.0, 1.0), ["noise"])
-    assert search._gradient_options(3)["callback"]._least_gain == pytest.approx(1e-4 * 40 * 3)
+    assert search._gradient_options(3)["callback"].least_gain == pytest.approx(1e-4 * 40 * 3)
 
 
 @pytest.mark.parametrize("n_restarts", [1, 3])

@@ -21,16 +21,20 @@ from histrs.gaussian_process._bound.pairs import (
     centred_covariance,
     knots_of,
 )
-from histrs.gaussian_process._bound.scores import ExactScore, ScoreWithPairs
-from histrs.gaussian_process._bound.with_pairs import WithPairs
+from histrs.gaussian_process._bound.preconditioners import WithPairs
+from histrs.gaussian_process._bound.scores import ExactScore, PairScore, SumOfScores
+from histrs.gaussian_process._kernels.additive import check_pairs
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._learning import pair_search
 from histrs.gaussian_process._learning import pairs as choice
-from histrs.gaussian_process._learning.halves import HalvesLikelihood, _SpectrumOfHalves, _sum
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.likelihood import Likelihood
-from histrs.gaussian_process._learning.pair_scores import scores_without_pairs_of
-from histrs.gaussian_process._learning.pair_search import check_pairs, strongest_pairs
+from histrs.gaussian_process._learning.pairs import (
+    HalvesLikelihood,
+    _SpectrumOfHalves,
+    _sum,
+    scores_without_pairs_of,
+    strongest_pairs,
+)
 from histrs.gaussian_process._learning.spectrum import Evaluation
 from histrs.gaussian_process._posterior.pair_tables import PairTable
 from histrs.gaussian_process._support import check_supported
@@ -196,7 +200,7 @@ def test_scores_are_sums_of_both_kernels(rng, monkeypatch):
     V = rng.normal(size=(50, 2))
     columns = _histrs.SortedColumns(X, 1)
     additive = ExactScore(columns, V, 1)
-    both = ScoreWithPairs(additive, PairTerm(kernel, 0.3, PairRows(kernel, X)), V, None)
+    both = SumOfScores(additive, PairScore(PairTerm(kernel, 0.3, PairRows(kernel, X)), V, None))
     expected = (intersection_kernel(others, X) + 0.3 * sum(by_definition(others, X))) @ V
     np.testing.assert_allclose(both.evaluate(others, 1), expected)
     monkeypatch.setattr(scores, "_ROWS", 5)
@@ -253,7 +257,7 @@ def test_pairs_are_in_the_order_of_what_they_explain(rng, n_outputs):
     gains = slow_gains(X, residuals, 7)
     # Of the feature that does not vary there are none.
     expected = sorted((pair for pair in gains if 3 not in pair), key=lambda pair: -gains[pair])
-    found = dict(pair_search._gains(X, residuals, 7))
+    found = dict(choice._gains(X, residuals, 7))
     assert set(found) == set(expected)
     for pair in expected:
         assert found[pair] == pytest.approx(gains[pair])
@@ -276,7 +280,7 @@ def test_pairs_that_explain_alike_are_found_in_the_order_of_columns(rng):
 
 def test_of_many_features_those_that_vary_most_have_pairs(rng, monkeypatch):
     X, residuals = rng.random((50, 6)), rng.normal(size=(50, 1))
-    monkeypatch.setattr(pair_search, "MOST_FEATURES", 3)
+    monkeypatch.setattr(choice, "MOST_FEATURES", 3)
     strength = np.array([0.1, 3.0, 0.2, 2.0, 0.3, 1.0])
     pairs = strongest_pairs(X, residuals, strength, 99, 7, no_rng)
     gains = slow_gains(X, residuals, 7)
@@ -289,13 +293,11 @@ def test_of_many_features_those_that_vary_most_have_pairs(rng, monkeypatch):
 
 def test_of_many_rows_some_tell_the_pairs(monkeypatch, rng):
     seen = []
-    monkeypatch.setattr(
-        pair_search, "_gains", lambda X, residuals, _: seen.append((X, residuals)) or ()
-    )
+    monkeypatch.setattr(choice, "_gains", lambda X, residuals, _: seen.append((X, residuals)) or ())
     rows = np.arange(50.0)[:, None]
-    monkeypatch.setattr(pair_search, "_MOST_ROWS", 50)
+    monkeypatch.setattr(choice, "_MOST_SEARCHED", 50)
     strongest_pairs(rows, rows, np.ones(1), 1, 7, no_rng)
-    monkeypatch.setattr(pair_search, "_MOST_ROWS", 40)
+    monkeypatch.setattr(choice, "_MOST_SEARCHED", 40)
     strongest_pairs(rows, rows, np.ones(1), 1, 7, lambda: rng)
     for (X, residuals), n in zip(seen, (50, 40), strict=True):
         np.testing.assert_array_equal(X, residuals)
@@ -366,7 +368,7 @@ def test_the_likelihood_of_some_rows_is_exact(rng, weighted):
     weight = rng.uniform(0.5, 2.0, 50) if weighted else None
     model = model_of(X, Y[:, 0], weight, solver="cg")
     rows = np.array([1, 5, 6, 30, 49])
-    likelihood = choice._exact(problem_of(model, X, Y), rows, KERNEL)
+    likelihood = problem_of(model, X, Y).exact_likelihood(rows, KERNEL)
     share = model.sample_weight_fit_[rows] if weighted else np.ones(5)
     expected = log_likelihood(0.7 * (intersection_kernel(X[rows]) + 0.5), Y[rows], 0.2 / share)
     assert likelihood.evaluate(values_of()).value == pytest.approx(expected)
@@ -477,7 +479,7 @@ def test_residuals_are_those_of_the_additive_fit(rng, weighted):
     weight = rng.uniform(0.5, 2.0, 50) if weighted else None
     model = model_of(X, Y[:, 0], weight)
     share = model.sample_weight_fit_ if weighted else np.ones(50)
-    likelihood = choice._exact(problem_of(model, X, Y), np.arange(50), KERNEL)
+    likelihood = problem_of(model, X, Y).exact_likelihood(np.arange(50), KERNEL)
     alpha, strength = choice._additive_fit(likelihood, values_of())
     A = intersection_kernel(X) + 0.5 + 0.2 / 0.7 * np.diag(1.0 / share)
     expected = np.linalg.solve(A, Y[:, 0])

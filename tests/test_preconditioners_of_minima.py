@@ -10,7 +10,7 @@ from histrs.gaussian_process import Solver
 from histrs.gaussian_process._bound import preconditioners
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.pairs import PairKernel
-from histrs.gaussian_process._bound.with_pairs import WithPairs
+from histrs.gaussian_process._bound.preconditioners import WithPairs
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._systems.system import LEAST_NOISE, System
 from tests.oracles.intersection import intersection_kernel

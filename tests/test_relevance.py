@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._learning import relevance as _relevance
-from histrs.gaussian_process._learning.relevance import (
+from histrs.gaussian_process._learning import feature_weights as _relevance
+from histrs.gaussian_process._learning.feature_weights import (
     _best_number_of_steps,
     _groups,
     _log_losses,
@@ -322,15 +322,15 @@ def test_transformed_features_are_weighted():
 
 
 def test_many_rows_are_drawn_from(monkeypatch):
-    from histrs.gaussian_process._learning import relevance as module
+    from histrs.gaussian_process._learning import feature_weights as module
 
     X, y = few_of_many(300, 30)
     seen = []
     original = _Path.__init__
 
-    def watched(self, rows, *others):
+    def watched(self, rows, *others, **options):
         seen.append(len(rows))
-        original(self, rows, *others)
+        original(self, rows, *others, **options)
 
     monkeypatch.setattr(module, "_MAX_ROWS", 90)
     monkeypatch.setattr(_Path, "__init__", watched)
@@ -343,9 +343,9 @@ def test_rows_are_drawn_once_each_and_only_where_there_are_more(monkeypatch):
     seen = []
     original = _Path.__init__
 
-    def watched(self, rows, *others):
+    def watched(self, rows, *others, **options):
         seen.append(rows)
-        original(self, rows, *others)
+        original(self, rows, *others, **options)
 
     def found():
         rng = np.random.default_rng(0)
@@ -393,9 +393,9 @@ def test_a_fold_has_two_rows_at_least(rng, monkeypatch, n, sizes):
     seen = []
     original = _Path.__init__
 
-    def watched(self, rows, *others):
+    def watched(self, rows, *others, **options):
         seen.append(len(rows))
-        original(self, rows, *others)
+        original(self, rows, *others, **options)
 
     monkeypatch.setattr(_Path, "__init__", watched)
     X = rng.random((n, 2))

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from histrs import _histrs
 from histrs.gaussian_process._bound import scores as _score
-from histrs.gaussian_process._bound.scores import ExactScore, ScoreWithIntercept, TabulatedScore
+from histrs.gaussian_process._bound.scores import ExactScore, SumOfScores, TabulatedScore
 from tests.oracles.intersection import intersection_kernel
 
 each = pytest.mark.parametrize
@@ -78,11 +78,11 @@ def test_a_table_of_bytes_counts_the_weights_of_features_in(rng, rows, weights):
 
 def test_intercepts_are_added_to_the_scores_of_all_rows(rng, columns, weights):
     score = ExactScore(columns, weights, 1)
-    shifted = ScoreWithIntercept(score, np.array([3.0, -5.0]))
+    shifted = SumOfScores(score, intercepts=np.array([3.0, -5.0]))
     others = 50.0 * rng.random((20, 3))
     expected = score.evaluate(others, 1) + np.array([3.0, -5.0])
     np.testing.assert_array_equal(shifted.evaluate(others, 1), expected)
     table = TabulatedScore(columns, weights, 64, "linear", 1, compact=True)
-    shifted = ScoreWithIntercept(table, np.array([3.0, -5.0]))
+    shifted = SumOfScores(table, intercepts=np.array([3.0, -5.0]))
     np.testing.assert_array_equal(shifted.error_bound(), table.error_bound())
     assert shifted.takes_features

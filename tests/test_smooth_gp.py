@@ -362,7 +362,7 @@ def test_a_term_is_its_definition(rough, container, container_of_others):
     np.testing.assert_allclose(term.kernel_matrix(), K, atol=1e-12)
     np.testing.assert_allclose(term.product(V), K @ V, atol=1e-11)
     np.testing.assert_allclose(term.cross(T), k, atol=1e-11)
-    np.testing.assert_allclose(term.gram(T), of_z, atol=1e-11)
+    np.testing.assert_allclose(term.between(T), of_z, atol=1e-11)
     np.testing.assert_allclose(term.prior(T), np.diag(of_z), atol=1e-11)
     np.testing.assert_allclose(term.diagonal, np.diag(K), atol=1e-12)
     score = SmoothScore(term, V)

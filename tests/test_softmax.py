@@ -16,9 +16,7 @@ from sklearn.preprocessing import MinMaxScaler
 from histrs.gaussian_process import IntersectionGPClassifier
 from histrs.gaussian_process._bound import all_pairs
 from histrs.gaussian_process._likelihoods import softmax as _softmax
-from histrs.gaussian_process._likelihoods import softmax_newton as _softmax_newton
-from histrs.gaussian_process._likelihoods.softmax import SoftmaxPrior
-from histrs.gaussian_process._likelihoods.softmax_newton import NewtonSystem
+from histrs.gaussian_process._likelihoods.softmax import NewtonSystem, SoftmaxPrior
 from tests.helpers import left_out_scores, of_terms
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
@@ -162,9 +160,9 @@ def test_a_newton_step_is_that_of_dense_algebra(monkeypatch, amplitude):
         off, gained = (np.sum(v * (C @ v)) for v in (x - exact, exact))
         assert 1e-10 * gained < off <= 0.01 * gained
         with monkeypatch.context() as patch:
-            patch.setattr(_softmax_newton, "_OF_STEP", 1e-8)
+            patch.setattr(_softmax, "_OF_STEP", 1e-8)
             np.testing.assert_allclose(system.solve(P, b)[0], exact, rtol=1e-5, atol=1e-6)
-        curvature = _softmax_newton._Curvature(P, w)
+        curvature = _softmax._Curvature(P, w)
         y, u = rng.normal(size=(2, 40, 3))
         root_of = curvature.root(curvature.transposed(u))
         np.testing.assert_allclose(root_of, (W @ u.ravel()).reshape(40, 3), atol=1e-12)

@@ -21,8 +21,8 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
 )
 from histrs.gaussian_process._bound import all_pairs as system
-from histrs.gaussian_process._learning import any_kernel, learner
-from histrs.gaussian_process._learning.left_out import WithLevel, centred_leave_one_out
+from histrs.gaussian_process._learning import learner, problem
+from histrs.gaussian_process._learning.leave_one_out import WithLevel, centred_leave_one_out
 from histrs.gaussian_process.kernels import Constant, Divergence, LogEuclidean, Tangent
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
 from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
@@ -343,7 +343,7 @@ def test_many_matrices_are_left_out_of_some_once(rng, monkeypatch):
         shapes.append(likelihood.shape)
         return learn(likelihood, *arguments)
 
-    monkeypatch.setattr(any_kernel, "_LEARNING_ROWS", 25)
+    monkeypatch.setattr(problem, "_LEARNING_ROWS", 25)
     monkeypatch.setattr(learner, "learn_by_leaving_out", watched)
     model = SPDGPClassifier(random_state=0).fit(X, y)
     assert shapes == [(25, 3)]

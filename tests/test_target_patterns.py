@@ -6,7 +6,7 @@ import pytest
 from scipy import sparse
 
 from histrs._weights import RowWeights
-from histrs.gaussian_process._likelihoods.target_patterns import (
+from histrs.gaussian_process._likelihoods.patterns import (
     Pattern,
     entries_of,
     filled,

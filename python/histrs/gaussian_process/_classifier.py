@@ -37,9 +37,9 @@ from histrs.gaussian_process._docs import (
 )
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
-from histrs.gaussian_process._learning.left_out import WithLevel, centred_leave_one_out_of
+from histrs.gaussian_process._learning.leave_one_out import WithLevel, centred_leave_one_out_of
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
-from histrs.gaussian_process._learning.pair_scores import MOST_ROWS, scores_without_pairs_of
+from histrs.gaussian_process._learning.pairs import MOST_ROWS, scores_without_pairs_of
 from histrs.gaussian_process._likelihoods.classes import (
     ChosenName,
     CodedClasses,
@@ -47,8 +47,6 @@ from histrs.gaussian_process._likelihoods.classes import (
     LatentClasses,
     Modes,
     base_of,
-)
-from histrs.gaussian_process._likelihoods.labels import (
     classes_of,
     declared_with,
     of_one_type,

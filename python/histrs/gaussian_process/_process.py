@@ -34,7 +34,7 @@ from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._kernels.radial import Radial
-from histrs.gaussian_process._learning import additive, any_kernel, levels
+from histrs.gaussian_process._learning import additive, levels
 from histrs.gaussian_process._learning.hyperparameters import (
     Bounds,
     Hyperparameters,
@@ -43,7 +43,7 @@ from histrs.gaussian_process._learning.hyperparameters import (
 )
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
-from histrs.gaussian_process._learning.problem import Problem
+from histrs.gaussian_process._learning.problem import Problem, learn_by_factors
 from histrs.gaussian_process._options import (
     Bins,
     Fine,
@@ -356,7 +356,8 @@ class GaussianProcess(BaseEstimator):
             values = Hyperparameters(*scales, self.kernel_)
             problem = self._problem(X, Y - level, weights)
             leaves_out = self._leaves_out()
-            return any_kernel.learn(problem, values, learner, self._random, leaves_out=leaves_out)
+            random = self._random
+            return learn_by_factors(problem, values, learner, random, leaves_out=leaves_out)
         if terms.levels is not None:
             problem = self._problem(X, Y, weights)
             return levels.learn(problem, terms, Hyperparameters(*scales, None), learner)

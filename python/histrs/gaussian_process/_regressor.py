@@ -33,17 +33,18 @@ from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._likelihoods.patterns import (
     APART,
     Patterns,
-    add_rows,
-    score_of_table,
-)
-from histrs.gaussian_process._likelihoods.target_patterns import (
     TrainingRows,
+    add_rows,
+    centred,
     filled,
     missing_targets,
+    over,
     patterns_of,
+    score_of_table,
+    spread_of_one,
+    spreads,
     with_targets,
 )
-from histrs.gaussian_process._likelihoods.units import centred, over, spread_of_one, spreads
 from histrs.gaussian_process._options import LikelihoodSearch
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_single

@@ -11,16 +11,14 @@ from typing import Any
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import Kernel as PeerKernel
 
+from histrs.gaussian_process._kernels.additive import Interactions
 from histrs.gaussian_process._kernels.algebra import Constant, Product, Sum
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.covariance import Divergence, LogEuclidean, Tangent
-from histrs.gaussian_process._kernels.interactions import Interactions
-from histrs.gaussian_process._kernels.intersection import Intersection
-from histrs.gaussian_process._kernels.linear import Linear
+from histrs.gaussian_process._kernels.intersection import Intersection, Splines
 from histrs.gaussian_process._kernels.minmax import MinMax
-from histrs.gaussian_process._kernels.peer import Peer
+from histrs.gaussian_process._kernels.of_numbers import Linear, Peer
 from histrs.gaussian_process._kernels.radial import Radial
-from histrs.gaussian_process._kernels.splines import Splines
 
 __all__ = [
     "Constant",

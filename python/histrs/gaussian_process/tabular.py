@@ -34,12 +34,12 @@ from histrs.gaussian_process._docs import (
     REGRESSION_FIT,
     UPDATES,
 )
-from histrs.gaussian_process._likelihoods.patterns import score_of_table
-from histrs.gaussian_process._likelihoods.target_patterns import (
+from histrs.gaussian_process._likelihoods.patterns import (
     filled,
     missing_targets,
     patterns_of,
     refuse_empty,
+    score_of_table,
     with_targets,
 )
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_single

@@ -15,8 +15,8 @@ from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
-from histrs.gaussian_process._bound.rows import stacked
 from histrs.gaussian_process._bound.scores import Score, ScoreOfPairs
+from histrs.gaussian_process._kernels.algebra import stacked
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._memory import most_stored_rows, physical_memory
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
@@ -30,13 +30,7 @@ _N_SOLVED = 32
 
 
 def check_memory(n_rows: int, n_matrices: int) -> None:
-    """Fail before matrices of all pairs of rows are made that the machine cannot hold.
-
-    Raises
-    ------
-    MemoryError
-        With the sizes, and what to do.
-    """
+    """Fail before matrices of all pairs of rows are made that the machine cannot hold."""
     needed, there = 8.0 * n_matrices * n_rows**2, physical_memory()
     if needed > _MEMORY_SHARE * there:
         most = int((_MEMORY_SHARE * there / (8.0 * n_matrices)) ** 0.5)
@@ -47,13 +41,7 @@ def check_memory(n_rows: int, n_matrices: int) -> None:
 
 
 def check_stored_memory(n_rows: int) -> None:
-    """Fail before sums of all pairs of rows are kept that the machine cannot hold.
-
-    Raises
-    ------
-    MemoryError
-        With the sizes, and what to do.
-    """
+    """Fail before sums of all pairs of rows are kept that the machine cannot hold."""
     most = most_stored_rows(_MEMORY_SHARE)
     if n_rows > most:
         needed, there = float(n_rows) ** 2, physical_memory()
@@ -68,24 +56,18 @@ def check_stored_memory(n_rows: int) -> None:
 class AllPairs(Bound):
     """A kernel with what it keeps of all pairs of its training rows."""
 
-    X: Any
     kernel: Kernel
-    n_threads: int
 
-    @property
+    @cached_property
     def diagonal(self) -> Array:
-        """Diagonal of `K`."""
         return self.kernel.diagonal(self.X, self.n_threads)
 
     def check(self, solver: str) -> None:
-        """Refuse ways to solve that are of additive kernels."""
         if solver not in ("auto", "cholesky", "cg"):
             raise ValueError(
                 f"solver={solver!r} is of additive kernels, and {self.kernel!r} is none: choose "
                 '"auto", "cholesky" or "cg".'
             )
-
-    # ---- any rows ------------------------------------------------------------------------------
 
     def blocks(self, T: Any, n_threads: int | None = None) -> Iterator[tuple[slice, Array]]:
         """Yield the kernel of some rows at a time with the training rows, and which."""
@@ -97,53 +79,38 @@ class AllPairs(Bound):
             yield rows, self.kernel.between(T[rows], self.X, n_threads)
 
     def prior(self, T: Any) -> Array:
-        """Return `k(x, x)` of rows."""
         with may_overflow():
             variances = self.kernel.diagonal(T, self.n_threads)
         check_computed(variances, "Variances")
         return variances
 
     def gram(self, T: Any) -> Array:
-        """Return `K(T, T)`."""
         return self.kernel.between(T, None, self.n_threads)
 
     def cross(self, T: Any) -> Array:
-        """Return `K(X_train, T)`."""
         parts = [k.T for _, k in self.blocks(T)]
         return np.hstack(parts) if parts else np.empty((self.n_rows, 0))
 
     def columns_of_matrix(self, rows: Indices) -> Array:
-        """Return some columns of `K`."""
         return self.kernel.between(self.X[rows], self.X, self.n_threads).T
 
     def cross_of(self, some: NDArray[np.intp], T: Any) -> Array:
-        """Return `K(X_some, T)` of some training rows."""
         return self.kernel.between(self.X[some], T, self.n_threads)
 
-    def matrix_of(self, some: NDArray[np.intp]) -> Array:
-        """Return `K` of some training rows."""
-        return self.kernel.between(self.X[some], None, self.n_threads)
-
     def cross_product(self, T: Any, V: Array) -> Array:
-        """Return `K(T, X_train) V`."""
         return ScoreOfPairs(self.blocks, V).evaluate(T, self.n_threads)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        """Return `K(X, X_train) V` for any rows."""
         return ScoreOfPairs(self.blocks, V)
-
-    # ---- other rows ----------------------------------------------------------------------------
 
     def _of_rows(self, X: Any) -> Self:
         """Return the kernel on other rows."""
-        raise NotImplementedError
+        return replace(self, X=X)
 
     def inserted(self, X: Any, weights: Array | None) -> Self:
-        """Return the kernel on further rows behind these."""
         return self._of_rows(stacked(self.X, X))
 
     def removed(self, kept: Indices, removed: Indices) -> Self:
-        """Return the kernel on the rows that are kept."""
         return self._of_rows(self.X[kept])
 
 
@@ -168,38 +135,24 @@ class MatrixBound(AllPairs):
         return self.kernel.matrix(self.parts)
 
     def matrix(self) -> Array:
-        """Return `K`, as a new array in C order."""
         return self._kept.copy() if "_kept" in vars(self) else self.kernel.matrix(self.parts)
 
     def product(self, V: Array) -> Array:
         """Return `K V`; the matrix is kept."""
-        product: Array = self._kept @ V
-        return product
+        return np.asarray(self._kept @ V)
 
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
-        """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters."""
         of_entries = (panel * signs) @ panel.T
         return {
             name: float(np.vdot(self.kernel.derivative(name, self.parts), of_entries))
             for name in names
         }
 
-    def prefers_factor(self, n_outputs: int) -> bool:
-        """Say that a factor is the better way to solve."""
-        return True
-
-    @property
-    def is_small(self) -> bool:
-        """Whether a likelihood takes factors: it does."""
-        return True
-
     def with_kernel(self, kernel: Kernel) -> Self:
-        """Return another kernel on the same rows; another expression has other parts."""
         same = type(kernel) is type(self.kernel)
         return replace(self, kernel=kernel, known_parts=self.parts if same else None)
 
     def lighter(self) -> Self:
-        """Return the same without the matrix and its parts."""
         return replace(self, known_parts=None)
 
     def check_size(self, n_rows: int, n_systems: int) -> None:
@@ -238,17 +191,10 @@ class StoredBound(AllPairs):
         """Noise over amplitude that what is kept of the rows asks for."""
         return self.kernel.least_ratio(self.stored, self.n_rows)
 
-    @cached_property
-    def diagonal(self) -> Array:
-        """Diagonal of `K`."""
-        return self.kernel.diagonal(self.X, self.n_threads)
-
     def product(self, V: Array) -> Array:
-        """Return `K V`."""
         return self.kernel.product(self.stored, np.ascontiguousarray(V), self.n_threads)
 
     def with_kernel(self, kernel: Kernel) -> Self:
-        """Return another kernel on the same rows."""
         return self if kernel is self.kernel else replace(self, kernel=kernel)
 
     def as_matrix(self) -> MatrixBound:
@@ -257,7 +203,6 @@ class StoredBound(AllPairs):
         return MatrixBound(X=self.X, kernel=self.kernel, n_threads=self.n_threads)
 
     def matrix(self) -> Array:
-        """Return `K`, as a new array in C order, if memory holds it."""
         return self.as_matrix().matrix()
 
     def prefers_factor(self, n_outputs: int) -> bool:
@@ -279,6 +224,3 @@ class StoredBound(AllPairs):
     def __getstate__(self) -> dict[str, Any]:
         """Return what cannot be computed again."""
         return {k: v for k, v in vars(self).items() if k != "stored"}
-
-    def _of_rows(self, X: Any) -> Self:
-        return replace(self, X=X)

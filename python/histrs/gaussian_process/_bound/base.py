@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -14,11 +15,11 @@ from histrs._solvers.preconditioners import Indices, Preconditioner
 from histrs._typing import Array
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
-from histrs.gaussian_process._systems.weights import WeightFactor
 
 AnyPreconditioner = Preconditioner | LowRank | Landmarks
 
 
+@dataclass(frozen=True, kw_only=True)
 class Bound:
     """A kernel `K` on its training rows, without amplitude, and whatever the rows weigh.
 
@@ -56,10 +57,15 @@ class Bound:
         """How many training rows there are."""
         return int(self.X.shape[0])
 
+    @cached_property
+    def rows(self) -> Any:
+        """The training rows as the kernel takes them."""
+        return self.rows_of(self.X)
+
     @property
     def diagonal(self) -> Array:
         """Diagonal of `K`."""
-        raise NotImplementedError
+        return self.prior(self.rows)
 
     @property
     def variances(self) -> Array:
@@ -76,19 +82,12 @@ class Bound:
 
     def matrix(self) -> Array:
         """Return `K`, as a new array in C order."""
-        raise NotImplementedError
+        return self.gram(self.rows)
 
     def slopes(self, names: Collection[str], panel: Array, signs: Array) -> dict[str, Any]:
         """Return sums of quadratic forms of the derivatives of `K` by logarithms of parameters.
 
-        Parameters
-        ----------
-        names : collection of str
-            Parameters of the kernel.
-        panel : ndarray of shape (n_rows, n_vectors)
-            Vectors `v`.
-        signs : ndarray of shape (n_vectors,)
-            What the form `v^T dK v` of each counts.
+        The form `v^T dK v` of each column of `panel` counts by its entry of `signs`.
         """
         raise NotImplementedError
 
@@ -104,16 +103,16 @@ class Bound:
 
     def prefers_factor(self, n_outputs: int) -> bool:
         """Say whether a factor is the better way to solve for so many right-hand sides."""
-        raise NotImplementedError
+        return True
 
-    def factor(self, s: float, row_scale: Array | None) -> WeightFactor | None:
+    def factor(self, s: float, row_scale: Array | None) -> Any:
         """Return the factor of `K + s I` by fewer weights than rows; None without such."""
         return None
 
     @property
     def is_small(self) -> bool:
         """Whether a likelihood takes factors, and no estimates."""
-        raise NotImplementedError
+        return True
 
     def preconditioner(
         self, name: PreconditionerName, s: float, row_scale: Array | None
@@ -144,7 +143,7 @@ class Bound:
 
     def columns_of_matrix(self, rows: Indices) -> Array:
         """Return some columns of `K`."""
-        raise NotImplementedError
+        return self.cross(self.rows_of(self.X[rows]))
 
     def cross_of(self, some: NDArray[np.intp], T: Any) -> Array:
         """Return `K(X_some, T)` of some training rows."""
@@ -152,7 +151,7 @@ class Bound:
 
     def matrix_of(self, some: NDArray[np.intp]) -> Array:
         """Return `K` of some training rows."""
-        raise NotImplementedError
+        return self.gram(self.rows_of(self.X[some]))
 
     def cross_product(self, T: Any, V: Array) -> Array:
         """Return `K(T, X_train) V`."""
@@ -179,9 +178,7 @@ class Bound:
 
     def with_threads(self, n_threads: int) -> Self:
         """Return the same with another number of threads, and nothing that is made of it."""
-        known: Any = self
-        changed: Self = replace(known, n_threads=n_threads)
-        return changed
+        return replace(self, n_threads=n_threads)
 
     def reweighted(self, weights: Array | None) -> Self:
         """Return the kernel on rows of other weights, where it is centred by these."""

@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._solvers.cholesky import CholeskyFactor, inverse_of
 from histrs._solvers.preconditioners import Indices
+from histrs._solvers.row_scale import scaled
 from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._bound.scores import Score
-from histrs.gaussian_process._kernels.level_columns import Term
-from histrs.gaussian_process._kernels.levels import LevelKernel
+from histrs.gaussian_process._kernels.levels import LevelKernel, Term
 from histrs.gaussian_process._options import Interpolation
-from histrs.gaussian_process._systems.weights import WeightFactor
 
 Codes = NDArray[np.uint16]
 
@@ -29,22 +29,13 @@ class LevelBound(Bound):
     Rows as the kernel takes them are codes, of shape (n_terms, n_rows).
     """
 
-    X: Any
     kernel: LevelKernel
-    n_threads: int
 
     has_weights: ClassVar[bool] = True
 
-    @cached_property
-    def codes(self) -> Codes:
-        """The codes of the training rows."""
-        return self.kernel.codes(self.X)
-
-    # ---- functions with weights ----------------------------------------------------------------
-
     def functions(self, W: Array, T: Codes | None = None) -> Array:
         """Return functions with weights `W` at rows: `Phi W`."""
-        return self._at(self.kernel.to_codes(W), self.codes if T is None else T)
+        return self._at(self.kernel.to_codes(W), self.rows if T is None else T)
 
     def _at(self, tables: Array, T: Codes) -> Array:
         tables = np.ascontiguousarray(tables)
@@ -52,7 +43,7 @@ class LevelBound(Bound):
 
     def weights(self, V: Array, T: Codes | None = None) -> Array:
         """Return the transpose of that: `Phi^T V`."""
-        codes, V = self.codes if T is None else T, np.ascontiguousarray(V)
+        codes, V = self.rows if T is None else T, np.ascontiguousarray(V)
         sums = _histrs.level_sums(codes, self.kernel.n_codes, V, self.n_threads)
         return self.kernel.to_weights(sums)
 
@@ -60,7 +51,7 @@ class LevelBound(Bound):
         """Return `Phi^T R^2 Phi`, which others may hold, too."""
         counted = vars(self).get("_counted")
         if counted is None or counted.row_scale is not row_scale:
-            counted = _Counted(self.codes, self.kernel.n_codes, row_scale, self.n_threads)
+            counted = _Counted(self.rows, self.kernel.n_codes, row_scale, self.n_threads)
             vars(self)["_counted"] = counted
         return counted.normal_matrix(self.kernel, self.n_threads)
 
@@ -78,137 +69,83 @@ class LevelBound(Bound):
         return _histrs.level_forms(T, self.kernel.n_codes, Q, self.n_threads)
 
     def forms_by_feature(self, V: Array) -> Array:
-        """Return `v^T K_d v` for the part of each feature, a column for each `v`."""
         squares = self.kernel.prior[:, None] * self.weights(V) ** 2
         n = self.X.shape[1]
         return np.vstack([squares[self.kernel.part(d)[1]].sum(axis=0) for d in range(n)])
 
     def weights_of_functions(self, V: Array) -> Array:
         """Return the weights with which functions are `K(X, X_train) V`."""
-        weights: Array = self.kernel.prior[:, None] * self.weights(V)
-        return weights
+        return np.asarray(self.kernel.prior[:, None] * self.weights(V))
 
     def _tables(self, V: Array) -> Array:
         """Return `K(X, X_train) V` at each code."""
         return self.kernel.to_codes(self.weights_of_functions(V))
 
-    # ---- training rows -----------------------------------------------------------------------
-
-    @property
-    def diagonal(self) -> Array:
-        """Diagonal of `K`."""
-        return self.prior(self.codes)
-
     @property
     def variances(self) -> Array:
-        """The same, without what is common to all rows."""
         return self.diagonal - self.kernel.intercept_variance
 
     def product(self, V: Array) -> Array:
-        """Return `K V`."""
-        return self._at(self._tables(V), self.codes)
-
-    def matrix(self) -> Array:
-        """Return `K`, as a new array in C order."""
-        return self.gram(self.codes)
-
-    # ---- how systems are solved ----------------------------------------------------------------
-
-    def prefers_factor(self, n_outputs: int) -> bool:
-        """Say whether a factor is the better way to solve for so many right-hand sides."""
-        return True
+        return self._at(self._tables(V), self.rows)
 
     def factor(self, s: float, row_scale: Array | None) -> WeightFactor:
         """Return the factor of `K + s I`, in the scale of rows, by that of the weights."""
         return WeightFactor(self, s, row_scale)
 
-    @property
-    def is_small(self) -> bool:
-        """Whether a likelihood takes factors, and no estimates."""
-        return True
-
     def check(self, solver: str) -> None:
-        """Refuse ways to solve that are not by the weights."""
         if solver not in ("auto", "cholesky"):
             raise ValueError(
                 f"solver={solver!r} is of rows, and Intersection(levels=...) is solved for its "
                 'weights: choose "auto".'
             )
 
-    # ---- any rows ------------------------------------------------------------------------------
-
     def rows_of(self, X: Any) -> Codes:
         """Return the codes of rows."""
         return self.kernel.codes(X)
 
     def prior(self, T: Codes) -> Array:
-        """Return `k(x, x)` of rows."""
         return self._at(self.kernel.squared()[:, None], T)[:, 0]
 
     def gram(self, T: Codes) -> Array:
-        """Return `K(T, T)`."""
         return self._between(T, T)
 
     def cross(self, T: Codes) -> Array:
-        """Return `K(X_train, T)`."""
-        return self._between(self.codes, T)
+        return self._between(self.rows, T)
 
     def _between(self, T: Codes, others: Codes) -> Array:
         weights = self.weights(np.eye(others.shape[1]), others)
         return self.functions(self.kernel.prior[:, None] * weights, T)
 
-    def columns_of_matrix(self, rows: Indices) -> Array:
-        """Return some columns of `K`."""
-        return self._between(self.codes, np.ascontiguousarray(self.codes[:, rows]))
-
-    def cross_of(self, some: NDArray[np.intp], T: Codes) -> Array:
-        """Return `K(X_some, T)` of some training rows."""
-        return self._between(np.ascontiguousarray(self.codes[:, some]), T)
-
-    def matrix_of(self, some: NDArray[np.intp]) -> Array:
-        """Return `K` of some training rows."""
-        return self.gram(np.ascontiguousarray(self.codes[:, some]))
-
     def cross_product(self, T: Codes, V: Array) -> Array:
-        """Return `K(T, X_train) V`."""
         return self._at(self._tables(V), T)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        """Return `K(X, X_train) V` for any rows: it is a table as it is."""
         return LevelScore(np.ascontiguousarray(self._tables(V)), self.kernel.n_codes)
 
     def intercepts(self, V: Array) -> Array:
-        """Return what weights `V` of the training rows add to all rows alike."""
-        intercepts: Array = self.kernel.intercept_variance * V.sum(axis=0)
-        return intercepts
-
-    # ---- other kernels and other rows ----------------------------------------------------------
+        return np.asarray(self.kernel.intercept_variance * V.sum(axis=0))
 
     def with_kernel(self, kernel: LevelKernel) -> Self:
-        """Return another kernel on the same rows, with what is known of them."""
         changed = replace(self, kernel=kernel)
         if kernel.has_codes_of(self.kernel):
-            names = ("codes", "_counted")
+            names = ("rows", "_counted")
             vars(changed).update({name: vars(self)[name] for name in names if name in vars(self)})
         return changed
 
     def lighter(self) -> Self:
-        """Return the same without what only a fit asks for."""
         changed = replace(self)
-        vars(changed)["codes"] = self.codes
+        vars(changed)["rows"] = self.rows
         return changed
 
     def inserted(self, X: Any, weights: Array | None) -> Self:
-        """Return the kernel on further rows behind these; knots stay where they are."""
-        return self._on(np.vstack([self.X, X]), np.hstack([self.codes, self.kernel.codes(X)]))
+        return self._on(np.vstack([self.X, X]), np.hstack([self.rows, self.kernel.codes(X)]))
 
     def removed(self, kept: Indices, removed: Indices) -> Self:
-        """Return the kernel on the rows that are kept; both in ascending order."""
-        return self._on(self.X[kept], np.ascontiguousarray(self.codes[:, kept]))
+        return self._on(self.X[kept], np.ascontiguousarray(self.rows[:, kept]))
 
     def _on(self, X: Any, codes: Codes) -> Self:
         changed = replace(self, X=X)
-        vars(changed)["codes"] = codes
+        vars(changed)["rows"] = codes
         return changed
 
 
@@ -232,18 +169,80 @@ class _Counted:
         return self._normal
 
 
-class LevelScore:
+class LevelScore(Score):
     """A score that is a table of levels."""
 
-    takes_features = False
-
     def __init__(self, tables: Array, n_codes: list[int]) -> None:
-        self._tables, self._n_codes = tables, n_codes
+        self._tables, self._n_codes, self.n_outputs = tables, n_codes, tables.shape[1]
 
     def evaluate(self, X: Any, n_threads: int) -> Array:
-        """Return the scores of every row, of shape (n_samples, n_outputs)."""
         return _histrs.level_scores(X, self._n_codes, self._tables, n_threads)
 
-    def error_bound(self) -> Array:
-        """Return zeros."""
-        return np.zeros(self._tables.shape[1])
+
+class WeightFactor:
+    r"""What a Cholesky factor of `R K R + s I` tells, from a matrix of the weights alone.
+
+    With :math:`M = s I + V^{1/2} \Phi^T R^2 \Phi V^{1/2}`,
+
+    .. math:: (R \Phi V \Phi^T R + s I)^{-1}
+              = (I - R \Phi V^{1/2} M^{-1} V^{1/2} \Phi^T R) / s.
+    """
+
+    def __init__(self, bound: LevelBound, s: float, row_scale: Array | None) -> None:
+        self._bound, self._s, self._row_scale = bound, s, row_scale
+        self._root = np.sqrt(bound.kernel.prior)
+        M = self._root[:, None] * bound.normal_matrix(row_scale)
+        M *= self._root
+        self._factor = CholeskyFactor.with_noise(M, s, "Raise noise or lower amplitude.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what cannot be computed again."""
+        made = ("_covariance", "_between_codes")
+        return {k: v for k, v in vars(self).items() if k not in made}
+
+    def solve(self, B: Array) -> Array:
+        """Return `(R K R + s I)^-1 B`."""
+        r, root = self._row_scale, self._root[:, None]
+        z = self._factor.solve(np.asfortranarray(root * self._bound.weights(scaled(r, B))))
+        return np.asarray((B - scaled(r, self._bound.functions(root * z))) / self._s)
+
+    def form(self, k: Array) -> Array:
+        """Return `k^T (R K R + s I)^-1 k`."""
+        return np.asarray(k.T @ self.solve(k))
+
+    def forms(self, k: Array) -> Array:
+        """Return the diagonal of that."""
+        return np.asarray(np.einsum("ij,ij->j", k, self.solve(k)))
+
+    def log_det(self) -> float:
+        """Return `log det (R K R + s I)`."""
+        others = (self._bound.n_rows - len(self._root)) * float(np.log(self._s))
+        return self._factor.log_det() + others
+
+    @cached_property
+    def _covariance(self) -> Array:
+        """The posterior covariance of the weights, over `s`."""
+        inverse = inverse_of(self._factor.whole())
+        return np.asarray(self._root[:, None] * inverse * self._root)
+
+    @cached_property
+    def _between_codes(self) -> Array:
+        """The same between any two codes: rows are predicted a block at a time, and often."""
+        return self._bound.between_codes(self._covariance)
+
+    def function_variance(self, feature: int) -> Array:
+        """Return the posterior variance of a feature's function at its codes."""
+        ramps, weights = self._bound.kernel.part(feature)
+        inner = self._covariance[weights, weights]
+        variance: Array = self._s * np.einsum("ij,jk,ik->i", ramps, inner, ramps, optimize=True)
+        return np.maximum(variance, 0.0)
+
+    def inverse_diagonal(self) -> Array:
+        """Return the diagonal of `(R K R + s I)^-1`."""
+        leverages = self._bound.forms(self._between_codes, self._bound.rows)
+        weights = 1.0 if self._row_scale is None else self._row_scale**2
+        return np.asarray((1.0 - weights * leverages) / self._s)
+
+    def variance(self, T: Any) -> Array:
+        """Return the posterior variances of rows, without amplitude."""
+        return self._s * self._bound.forms(self._between_codes, T)

@@ -47,10 +47,7 @@ class PairKernel:
     def of(cls, X: Matrix, pairs: NDArray[np.intp], n_knots: int) -> PairKernel:
         """Take knots and covariances from training rows."""
         columns = dense_columns(X, np.unique(pairs))
-        knots = [knots_of(column, n_knots) for column in columns.T]
-        covariances = [
-            centred_covariance(column, t) for column, t in zip(columns.T, knots, strict=True)
-        ]
+        knots, covariances = grids_of(columns, n_knots)
         return cls(pairs, tuple(knots), tuple(covariances))
 
     @cached_property
@@ -87,8 +84,7 @@ class PairKernel:
         i, j = self.indices[k]
         T = V.reshape(*self.shapes[k], -1)
         T = np.tensordot(self.covariances[i], T, axes=1)
-        product: Array = np.einsum("ab,cbm->cam", self.covariances[j], T).reshape(V.shape)
-        return product
+        return np.asarray(np.einsum("ab,cbm->cam", self.covariances[j], T).reshape(V.shape))
 
     @cached_property
     def root(self) -> sparse.csc_array:
@@ -112,7 +108,6 @@ class PairRows:
         self._cells = cells
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return self.cells.shape[0]
 
     @cached_property
@@ -140,18 +135,14 @@ class PairRows:
     @cached_property
     def diagonal(self) -> Array:
         """The kernel of every row with itself."""
-        total: Array = self.diagonals.sum(axis=1)
-        return total
+        return np.asarray(self.diagonals.sum(axis=1))
 
     @cached_property
     def diagonals(self) -> Array:
         """The kernel of every row with itself, a column for each pair."""
         kernel = self._kernel
-        found = []
-        for (left, share), C in zip(self._cells, kernel.covariances, strict=True):
-            right = np.minimum(left + 1, len(C) - 1)
-            ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
-            found.append(ends + 2.0 * share * (1.0 - share) * C[left, right])
+        pairs = zip(self._cells, kernel.covariances, strict=True)
+        found = [_variances(*of_rows, C) for of_rows, C in pairs]
         columns = [found[i] * found[j] for i, j in kernel.indices]
         return np.column_stack(columns)
 
@@ -180,8 +171,7 @@ class PairTerm:
     def quadratic_forms(self, V: Array) -> Array:
         """Return `v^T w H C H^T v` of every column."""
         T = np.asarray(self.rows.cells.T @ V)
-        forms: Array = self.weight * np.einsum("ij,ij->j", T, self.kernel.covary(T))
-        return forms
+        return np.asarray(self.weight * np.einsum("ij,ij->j", T, self.kernel.covary(T)))
 
     def cross(self, others: PairRows) -> Array:
         """Return the term between the training rows and others, of shape (n_rows, n_others)."""
@@ -216,6 +206,12 @@ def dense_columns(X: Matrix, features: NDArray[np.intp]) -> Array:
     return np.asarray(dense, dtype=np.float64)
 
 
+def grids_of(columns: Array, n_knots: int) -> tuple[list[Array], list[Array]]:
+    """Return the knots of each feature, and the covariance among them."""
+    grids = [knots_of(column, n_knots) for column in columns.T]
+    return grids, [centred_covariance(*pair) for pair in zip(columns.T, grids, strict=True)]
+
+
 def knots_of(column: Array, n_knots: int) -> Array:
     """Return the distinct values of a feature, or quantiles of its values where there are more."""
     values = np.unique(column)
@@ -247,10 +243,15 @@ def centred_covariance(column: Array, knots: Array) -> Array:
     C = np.minimum.outer(steps, steps)
     means = C @ masses
     C += masses @ means - means - means[:, None]
-    right = np.minimum(left + 1, n - 1)
-    ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
-    mean = float(np.mean(ends + 2.0 * share * (1.0 - share) * C[left, right]))
+    mean = float(np.mean(_variances(left, share, C)))
     return C / mean if mean > 0.0 else np.zeros((n, n))
+
+
+def _variances(left: NDArray[np.intp], share: Array, C: Array) -> Array:
+    """Return the variances of mixtures of neighbouring knots."""
+    right = np.minimum(left + 1, len(C) - 1)
+    ends = (1.0 - share) ** 2 * C[left, left] + share**2 * C[right, right]
+    return np.asarray(ends + 2.0 * share * (1.0 - share) * C[left, right])
 
 
 def _share(of_next: Array, step: int) -> Array:
@@ -261,5 +262,4 @@ def _root(C: Array) -> Array:
     """Return `F` with `F F^T = C`, and no more columns than the rank."""
     values, vectors = linalg.eigh(C, check_finite=False)
     kept = values > _RANK_TOLERANCE * values[-1]
-    root: Array = vectors[:, kept] * np.sqrt(values[kept])
-    return root
+    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from histrs import _histrs
+from histrs._checks.rows import in_row_blocks
 from histrs._checks.validation import to_core
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
@@ -19,22 +21,31 @@ from histrs.gaussian_process._options import Interpolation
 _MAX_TABLE_BYTES = 1 << 30
 # Rows whose cells among the knots of pairs are in memory at once.
 _ROWS = 1 << 15
+# Cells of tables that may be of bytes by their share of the spread of scores.
+_CELLS_OF_BYTES = range(64, 129)
+# One column in so many may be too odd for a table of bytes.
+_ODD_SHARE = 16
+# One row in so many may be.
+_ODD_ROWS = 500
 
 
-class Score(Protocol):
+class Score:
     """`K(X, X_train) V` for any rows `X`."""
 
-    takes_features: bool
+    n_outputs: int
+    takes_features: bool = False
     """Whether rows are features as they are, and not what the kernel makes of them."""
 
-    def evaluate(self, X: Matrix, n_threads: int) -> Array:
+    def evaluate(self, X: Any, n_threads: int) -> Array:
         """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
+        raise NotImplementedError
 
     def error_bound(self) -> Array:
-        """Return what no score of an output is off by more than, of shape (n_outputs,)."""
+        """Return what no score of an output is off by more than: 0, unless there is a table."""
+        return np.zeros(self.n_outputs)
 
 
-class ExactScore:
+class ExactScore(Score):
     """A score from its functions of the columns, which are kept where there is room.
 
     With a `kernel`, rows are features as they are, which the columns are not.
@@ -48,13 +59,13 @@ class ExactScore:
         kernel: GeneralizedKernel | None = None,
     ) -> None:
         self._columns, self._V, self._kernel = columns, V, kernel
+        self.n_outputs = V.shape[1]
         self.takes_features = kernel is not None
         self._functions: _histrs.ShapeFunctions | None = None
         if columns.n_knots * (V.shape[1] + 1) * 8 <= _MAX_TABLE_BYTES:
             self._functions = _histrs.ShapeFunctions(columns, V, n_threads)
 
     def evaluate(self, X: Matrix, n_threads: int) -> Array:
-        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
         kernel = self._kernel
         X = X.astype(np.float32) if X.dtype == np.uint8 else X
         if kernel is not None and (self._functions is None or kernel.is_plain):
@@ -65,37 +76,13 @@ class ExactScore:
             return self._functions.evaluate(to_core(X), n_threads)
         return kernel.evaluate(self._functions, X, n_threads)
 
-    def error_bound(self) -> Array:
-        """Return zeros."""
-        return np.zeros(self._V.shape[1])
 
-
-class ScoreWithIntercept:
-    """A score and a number for each output, which is added to those of all rows."""
-
-    def __init__(self, score: Score, intercepts: Array) -> None:
-        self._score, self._intercepts = score, intercepts
-        self.takes_features = score.takes_features
-
-    def evaluate(self, X: Matrix, n_threads: int) -> Array:
-        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
-        scores = self._score.evaluate(X, n_threads)
-        scores += self._intercepts
-        return scores
-
-    def error_bound(self) -> Array:
-        """Return what no score of an output is off by more than, of shape (n_outputs,)."""
-        return self._score.error_bound()
-
-
-class TabulatedScore:
+class TabulatedScore(Score):
     """A score from `n_bins` cells per column, with its certified error.
 
     With `compact`, a linear table is of bytes where those are as good. Such a
     table counts the weights of the features in: `takes_features` says so.
     """
-
-    takes_features = False
 
     def __init__(
         self,
@@ -117,59 +104,173 @@ class TabulatedScore:
             self._table = _histrs.LookupTable(columns, V, n_bins, interpolation, n_threads)
 
     def evaluate(self, X: Matrix, n_threads: int) -> Array:
-        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
         if X.dtype == np.uint8 and not sparse.issparse(X):
             return self._table.evaluate_bytes(np.asarray(X), n_threads)
         return self._table.evaluate(to_core(X), n_threads)
 
     def error_bound(self) -> Array:
-        """Return what no score of an output is off by more than, of shape (n_outputs,)."""
         return self._table.error_bound()
 
 
-class ScoreWithPairs:
-    """An additive score, and what pairs of features add, which is a table of its own."""
+class PairScore(Score):
+    """What pairs of features add, which is a table of its own."""
 
-    takes_features = False
-
-    def __init__(
-        self, additive: Score, term: PairTerm, V: Array, feature_weights: Array | None
-    ) -> None:
-        self._additive, self._kernel = additive, term.kernel
-        self._feature_weights = feature_weights
-        self._values = term.cell_values(V)
+    def __init__(self, term: PairTerm, V: Array, feature_weights: Array | None) -> None:
+        self._kernel, self._feature_weights = term.kernel, feature_weights
+        self._values, self.n_outputs = term.cell_values(V), V.shape[1]
 
     def evaluate(self, X: Matrix, n_threads: int) -> Array:
-        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
-        scores = self._additive.evaluate(X, n_threads)
+        scores = np.empty((X.shape[0], self.n_outputs))
         for start in range(0, len(scores), _ROWS):
             part = slice(start, start + _ROWS)
             cells = PairRows(self._kernel, X[part], self._feature_weights).cells
-            scores[part] += np.asarray(cells @ self._values)
+            scores[part] = cells @ self._values
         return scores
 
-    def error_bound(self) -> Array:
-        """Return what no score of an output is off by more than: the pairs' part is exact."""
-        return self._additive.error_bound()
 
-
-class ScoreOfPairs:
+class ScoreOfPairs(Score):
     """A score from the kernel of rows with the training rows, a block of rows after the other."""
 
-    takes_features = False
-
     def __init__(
-        self, blocks: Callable[[Any, int], Iterator[tuple[slice, Array]]], V: Array
+        self, blocks: Callable[[Any, int], Iterable[tuple[slice, Array]]], V: Array
     ) -> None:
-        self._blocks, self._V = blocks, V
+        self._blocks, self._V, self.n_outputs = blocks, V, V.shape[1]
 
     def evaluate(self, X: Any, n_threads: int) -> Array:
-        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
-        scores = np.empty((X.shape[0], self._V.shape[1]))
+        scores = np.empty((X.shape[0], self.n_outputs))
         for rows, k in self._blocks(X, n_threads):
             scores[rows] = k @ self._V
         return scores
 
+
+class SumOfScores(Score):
+    """The sum of two scores, the second of rows as `view` has them, and of a number an output."""
+
+    def __init__(
+        self,
+        first: Score,
+        second: Score | None = None,
+        view: Callable[[Matrix], Matrix] = lambda X: X,
+        intercepts: Array | None = None,
+    ) -> None:
+        self._first, self._second, self._view = first, second, view
+        self._intercepts = intercepts
+        self.takes_features = first.takes_features
+
+    def evaluate(self, X: Matrix, n_threads: int) -> Array:
+        scores, second = self._first.evaluate(X, n_threads), self._second
+        if second is not None:
+            scores += in_row_blocks(X, lambda X: second.evaluate(self._view(X), n_threads))
+        if self._intercepts is not None:
+            scores += self._intercepts
+        return scores
+
     def error_bound(self) -> Array:
-        """Return zeros."""
-        return np.zeros(self._V.shape[1])
+        bound = self._first.error_bound()
+        return bound if self._second is None else bound + self._second.error_bound()
+
+
+def compact_score(
+    columns: _histrs.SortedColumns,
+    V: Array,
+    n_bins: int,
+    n_threads: int,
+    feature_weights: Array | None,
+    rows: Callable[[], Matrix],
+) -> Score:
+    """Return a table of bytes where one is as good, if need be beside a few odd columns or rows.
+
+    Odd are a few columns in which one value is far beyond the others, or for which single
+    precision has no scale; or a few rows that are far larger than the others. `rows` returns the
+    training rows, which have been multiplied by the weights of the features, as `columns` have.
+    """
+    whole = TabulatedScore(
+        *(columns, V, n_bins, "linear", n_threads), compact=True, feature_weights=feature_weights
+    )
+    if whole.takes_features or n_bins not in _CELLS_OF_BYTES:
+        return whole
+    splits = _Splits(rows(), V, n_bins, n_threads, feature_weights)
+    odd = _odd_columns(columns, feature_weights, n_threads)
+    return splits.by_columns(odd) or splits.by_rows(_odd_rows(splits.rows, columns)) or whole
+
+
+class _Splits(NamedTuple):
+    """Training rows, multiplied by the weights, and what else a table is made of."""
+
+    rows: Matrix
+    V: Array
+    n_bins: int
+    n_threads: int
+    weights: Array | None
+
+    def by_columns(self, odd: NDArray[np.intp]) -> SumOfScores | None:
+        """Return a table of bytes of all columns but some, and cells of these, if that suits."""
+        kept = np.ones(self.rows.shape[1])
+        kept[odd] = 0.0
+        usual = self._table(_times(self.rows, kept), self.V, compact=True)
+        if not usual.takes_features:
+            return None
+        weights = None if self.weights is None else self.weights[odd]
+        others = self._table(self.rows[:, odd], self.V, compact=False)
+        return SumOfScores(usual, others, lambda X: _times(X[:, odd], weights))
+
+    def by_rows(self, odd: NDArray[np.intp]) -> SumOfScores | None:
+        """Return a table of bytes of all rows but some, and the score of these, if that suits."""
+        kept = np.ones(len(self.V), dtype=bool)
+        kept[odd] = False
+        usual = self._table(self.rows[kept], self.V[kept], compact=True)
+        if not usual.takes_features:
+            return None
+        few = to_core(self.rows[odd].astype(np.float64))
+
+        def blocks(X: Matrix, n_threads: int) -> list[tuple[slice, Array]]:
+            rows = to_core(X.astype(np.float64))
+            return [(slice(None), _histrs.intersection_gram(rows, few, n_threads))]
+
+        others = ScoreOfPairs(blocks, self.V[odd])
+        return SumOfScores(usual, others, lambda X: _times(X, self.weights))
+
+    def _table(self, rows: Matrix, V: Array, *, compact: bool) -> TabulatedScore:
+        columns = _histrs.SortedColumns(to_core(rows), self.n_threads)
+        weights = self.weights if compact else None
+        return TabulatedScore(
+            *(columns, V, self.n_bins, "linear", self.n_threads),
+            compact=compact,
+            feature_weights=weights,
+        )
+
+
+def _odd_rows(rows: Matrix, columns: _histrs.SortedColumns) -> NDArray[np.intp]:
+    """Return the rows with the largest share of the largest values, a few at most."""
+    largest = columns.maxima()
+    shares = rows @ np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0.0)
+    most = max(1, len(shares) // _ODD_ROWS)
+    return np.sort(np.argsort(-shares, kind="stable")[:most])
+
+
+def _odd_columns(
+    columns: _histrs.SortedColumns, feature_weights: Array | None, n_threads: int
+) -> NDArray[np.intp]:
+    """Return the columns whose largest value is farthest from the others, a few at most."""
+    largest, spreads = columns.maxima(), columns.spreads(n_threads)
+    far = np.divide(largest, spreads, out=np.zeros_like(largest), where=spreads > 0.0)
+    weights = np.ones_like(largest) if feature_weights is None else feature_weights
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        given = np.where(largest > 0.0, largest / weights, 1.0)
+    single = np.finfo(np.float32)
+    far[(given < 1.0 / single.max) | (given > single.max)] = np.inf
+    most = max(1, len(far) // _ODD_SHARE)
+    return np.sort(np.argsort(-far, kind="stable")[:most])
+
+
+def _times(X: Matrix, weights: Array | None) -> Matrix:
+    """Return rows, of floats, times a weight for each column, in their precision; None is 1."""
+    if weights is None:
+        return X
+    if sparse.issparse(X):
+        rows: Any = X.copy()
+        rows.data = rows.data * weights[rows.indices].astype(rows.dtype)
+        product: Matrix = rows
+        return product
+    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.float64
+    return np.ascontiguousarray(X * weights, dtype=dtype)

@@ -13,6 +13,7 @@ from scipy import sparse
 from histrs import _histrs
 from histrs._checks.validation import to_core
 from histrs._typing import Array, Matrix
+from histrs.gaussian_process._bound.scores import Score
 
 # Of larger entries, the variance of sums over features would overflow: it stays as here.
 _LARGEST = 1e100
@@ -91,8 +92,6 @@ class SmoothTerm:
         """Return rows counted from the origins; below them, entries are negative."""
         return shifted(X, self.rows.origins)
 
-    # ---- training rows -------------------------------------------------------------------------
-
     def product(self, V: Array) -> Array:
         """Return the kernel matrix of the training rows times vectors."""
         product = self._sums(self.centred_weights(V))
@@ -132,14 +131,11 @@ class SmoothTerm:
     @cached_property
     def _means(self) -> Array:
         """Means over the training rows of the kernel with each, not centred."""
-        means: Array = self._sums(self.rows.masses[:, None])[:, 0]
-        return means
+        return np.asarray(self._sums(self.rows.masses[:, None])[:, 0])
 
     @cached_property
     def _mean(self) -> float:
         return float(self.rows.masses @ self._means)
-
-    # ---- any rows ------------------------------------------------------------------------------
 
     def prior(self, T: Matrix) -> Array:
         """Return the kernel of every shifted row with itself."""
@@ -148,34 +144,27 @@ class SmoothTerm:
 
     def cross(self, T: Matrix) -> Array:
         """Return the kernel between the training rows and shifted ones."""
-        T = _within_range(T)
-        return self._centred(self._gram(self.rows.T, T), self._means, self._means_of(T))
-
-    def between(self, T: Matrix, others: Matrix) -> Array:
-        """Return the kernel between shifted rows and others."""
-        T, others = _within_range(T), _within_range(others)
-        return self._centred(self._gram(T, others), self._means_of(T), self._means_of(others))
-
-    def gram(self, T: Matrix) -> Array:
-        """Return the kernel between all pairs of shifted rows."""
-        T = _within_range(T)
-        means = self._means_of(T)
-        return self._centred(self._gram(T, None), means, means)
+        return self.between(self.rows.T, T)
 
     def kernel_matrix(self) -> Array:
         """Return the kernel matrix of the training rows."""
-        return self._centred(self._gram(self.rows.T, None), self._means, self._means)
+        return self.between(self.rows.T)
 
-    def _centred(self, K: Array, of_rows: Array, of_columns: Array) -> Array:
-        """Take the means of the kernel with rows and with columns away, in place."""
+    def between(self, T: Matrix, others: Matrix | None = None) -> Array:
+        """Return the kernel between shifted rows and others, or all pairs of them."""
+        T = T if T is self.rows.T else _within_range(T)
+        others = None if others is None else _within_range(others)
+        of_rows = self._means_of(T)
+        K = self._gram(T, others)
+        # Functions are less their means in either argument.
         K -= of_rows[:, None]
-        K -= of_columns
+        K -= of_rows if others is None else self._means_of(others)
         K += self._mean
         return K
 
     def _means_of(self, T: Matrix) -> Array:
         """Return the means over the training rows of the kernel with shifted ones."""
-        return self._functions_of_means.evaluate(T)[:, 0]
+        return self._means if T is self.rows.T else self._functions_of_means.evaluate(T)[:, 0]
 
     @cached_property
     def _functions_of_means(self) -> _Functions:
@@ -252,33 +241,17 @@ class _Functions:
         return scores
 
 
-class SmoothScore:
-    """`K(X, X_train) V` for any rows `X`.
-
-    Parameters
-    ----------
-    term : SmoothTerm
-        The kernel.
-    V : ndarray of shape (n_samples, n_outputs)
-        Weights of the training rows.
-    n_knots : int or None
-        At most so many knots per feature, 2 at least, are kept; None keeps all, which is exact.
-    """
-
-    takes_features = False
+class SmoothScore(Score):
+    """`K(X, X_train) V` for any rows `X`, from at most `n_knots` knots per feature, or from all."""
 
     def __init__(self, term: SmoothTerm, V: Array, n_knots: int | None = None) -> None:
         V = term.centred_weights(V)
         self._term = term
         self._functions = _Functions(term, V, n_knots)
         self._offset = term.rows.masses @ term._sums(V)
+        self.n_outputs = V.shape[1]
 
     def evaluate(self, X: Matrix, n_threads: int) -> Array:
-        """Return the scores of every row of `X`, of shape (n_samples, n_outputs)."""
         scores = self._functions.evaluate(self._term.shifted(X))
         scores -= self._offset
         return scores
-
-    def error_bound(self) -> Array:
-        """Return zeros: with all knots, nothing is left out."""
-        return np.zeros(len(self._offset))

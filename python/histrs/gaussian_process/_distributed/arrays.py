@@ -1,4 +1,4 @@
-"""Dask arrays as arguments of a Gaussian process."""
+"""Dask arrays as arguments of a Gaussian process: checked, and weighted where they lie."""
 
 from __future__ import annotations
 
@@ -9,13 +9,42 @@ from numpy.typing import ArrayLike, NDArray
 
 from histrs import _histrs
 from histrs._checks.validation import HISTOGRAM_CHECKS, validate_data, validate_fit
-from histrs._distributed.rows import Part, as_rows, in_memory, of_floats, stand_in, stand_in_to_fit
+from histrs._distributed.rows import (
+    Part,
+    as_rows,
+    in_memory,
+    is_dask,
+    of_floats,
+    stand_in,
+    stand_in_to_fit,
+)
+from histrs._typing import Array
+
+
+def weighted(X: Any, weights: Array | None) -> Any:
+    """Return rows of dask, each feature times its weight, in double precision."""
+    if weights is None:
+        return X
+    from dask import array
+
+    of_chunks = array.from_array(weights[None, :], chunks=(1, X.chunks[1]))
+    return array.map_blocks(
+        _weighted, X, of_chunks, dtype=np.float64, meta=np.empty((0, 0), np.float64)
+    )
+
+
+def weighted_rows(rows: NDArray[Any], weights: Array | None) -> Array:
+    """Return rows in double precision, each feature times its weight."""
+    rows = np.ascontiguousarray(rows, dtype=np.float64)
+    return rows if weights is None else rows * weights
+
+
+def _weighted(rows: NDArray[Any], weights: Array) -> Array:
+    return weighted_rows(rows, weights[0])
 
 
 def refuse_distributed(model: Any, what: str) -> None:
     """Refuse what would bring the training rows here, or needs them here."""
-    from histrs._distributed.rows import is_dask
-
     if is_dask(getattr(model, "X_fit_", None)):
         raise ValueError(
             f"{what} needs the training rows in one process, and those of this fit are a dask "

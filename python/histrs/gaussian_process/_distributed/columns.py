@@ -10,22 +10,124 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from histrs._distributed.cluster import (
-    computed,
-    delayed_call,
-    kept,
-    lazy,
-    placed,
-    total,
-)
-from histrs._distributed.rows import Part, is_dask
+from histrs import _histrs
+from histrs._distributed.cluster import computed, delayed_call, kept, lazy, placed, total
+from histrs._distributed.rows import Part, as_rows, count_task_threads, is_dask
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array, Matrix
-from histrs.gaussian_process._distributed.block import BlockScore, ColumnBlock, spreads_of
+from histrs.gaussian_process._bound.scores import ExactScore, Score, TabulatedScore
+from histrs.gaussian_process._distributed.arrays import weighted_rows
 from histrs.gaussian_process._options import Interpolation
 
 # Bytes of rows that are sent to the workers at once.
 _SENT_BYTES = 1 << 26
+
+
+class OnWorker:
+    """What a worker keeps: it has the methods of `core`, on the threads of a task."""
+
+    core: Any
+    n_jobs: int | None
+
+    @property
+    def n_threads(self) -> int:
+        """Threads of a task."""
+        return count_task_threads(self.n_jobs)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("core", "n_jobs"):
+            raise AttributeError(name)
+        method = getattr(self.core, name)
+        return lambda *arguments: method(*arguments, self.n_threads)
+
+
+class ColumnBlock(OnWorker):
+    """Some columns of the training rows, weighted and sorted.
+
+    It is pickled as its rows, and sorted again where it arrives.
+    """
+
+    def __init__(self, rows: NDArray[Any], weights: Array | None, n_jobs: int | None) -> None:
+        self._weights, self.n_jobs = weights, n_jobs
+        self._rows = np.ascontiguousarray(rows)
+        self.core = _histrs.SortedColumns(self._rows, self.n_threads)
+        if weights is not None:
+            identity = _histrs.Transform("identity", 1.0)
+            self.core = self.core.transformed(identity, weights, self.n_threads)
+
+    @classmethod
+    def of(cls, rows: Any, weights: Array | None, n_jobs: int | None, part: Part) -> ColumnBlock:
+        """Return the block of rows that are to be checked."""
+        with part.naming_indices():
+            return cls(as_rows(rows), weights, n_jobs)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ColumnBlock, (self._rows, self._weights, self.n_jobs)
+
+    def __sizeof__(self) -> int:
+        return int(self._rows.nbytes + self.core.n_bytes)
+
+    def without(self, removed: Indices) -> ColumnBlock:
+        """Return the block of the other rows."""
+        block = object.__new__(ColumnBlock)
+        block._weights, block.n_jobs = self._weights, self.n_jobs
+        block._rows = np.delete(self._rows, removed, axis=0)
+        block.core = self.core.remove(removed, self.n_threads)
+        return block
+
+    def n_knots(self) -> int:
+        """Return how many numbers hold the functions of one output."""
+        return int(self.core.n_knots)
+
+    def cross_kernel(self, X: Any) -> Array:
+        """Return its part of the kernel of training rows with others, which are weighted."""
+        return self._gram(self.weighted(), as_rows(X))
+
+    def columns_of_kernel(self, rows: Indices) -> Array:
+        """Return its part of the kernel of some training rows with all, transposed."""
+        weighted = self.weighted()
+        return self._gram(np.ascontiguousarray(weighted[rows]), weighted)
+
+    def kernel_matrix(self) -> Array:
+        """Return its part of the kernel matrix."""
+        return self._gram(self.weighted(), None)
+
+    def weighted(self) -> Array:
+        """Return its rows as the kernel takes minima of them."""
+        return weighted_rows(self._rows, self._weights)
+
+    def _gram(self, left: Array, right: Array | None) -> Array:
+        return np.asarray(_histrs.intersection_gram(left, right, self.n_threads))
+
+
+class BlockScore:
+    """What the columns of a block add to scores of rows; pickled without what is made of it."""
+
+    def __init__(
+        self, block: ColumnBlock, V: Array, n_bins: int | None, interpolation: Interpolation
+    ) -> None:
+        self._made_of = block, V, n_bins, interpolation
+        self._score: Score
+        if n_bins is None:
+            self._score = ExactScore(block.core, V, block.n_threads)
+        else:
+            self._score = TabulatedScore(block.core, V, n_bins, interpolation, block.n_threads)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return BlockScore, self._made_of
+
+    def evaluate(self, X: Any) -> Array:
+        """Return what rows, which are weighted, get from these columns."""
+        return self._score.evaluate(as_rows(X), self._made_of[0].n_threads)
+
+    def error_bound(self) -> Array:
+        """Return what none of it is off by more than."""
+        return self._score.error_bound()
+
+
+def spreads_of(rows: Any, n_jobs: int | None, part: Part) -> Array:
+    """Return the spread of each column, without keeping what is sorted for it."""
+    return np.asarray(ColumnBlock.of(rows, None, n_jobs, part).spreads())
 
 
 class DistributedColumns:
@@ -34,18 +136,7 @@ class DistributedColumns:
     It has the methods of the core's `SortedColumns`, of which each is a sum over the blocks, or
     puts them side by side: numbers for each row or column come here, and entries never. Blocks are
     those of the columns of the array where it is chunked by columns; an array that is chunked by
-    rows alone has as many blocks as chunks.
-
-    Parameters
-    ----------
-    X : dask array of shape (n_rows, n_columns)
-        Training rows.
-    n_jobs : int or None
-        Threads of a task, counted on the worker.
-    weights : ndarray of shape (n_columns,), default=None
-        What the columns are multiplied by.
-    delayed : callable, default=None
-        Returns delayed blocks, if they are not to be read from `X`.
+    rows alone has as many blocks as chunks. They are read from `X`, unless `delayed` returns them.
     """
 
     def __init__(
@@ -57,6 +148,7 @@ class DistributedColumns:
     ) -> None:
         self._rows, self._n_jobs, self._weights = X, n_jobs, weights
         self._edges = edges_of(X)
+        self._widths = tuple(b - a for a, b in pairwise(self._edges))
         self._delayed = self._read if delayed is None else delayed
         self._blocks: list[Any] | None = None
 
@@ -88,17 +180,8 @@ class DistributedColumns:
         weights = self._weights
         return [
             make(part, None if weights is None else weights[a:b], self._n_jobs, Part(0, a))
-            for part, (a, b) in zip(self._parts(), pairwise(self._edges), strict=True)
+            for part, (a, b) in zip(self._of_blocks(self._rows), pairwise(self._edges), strict=True)
         ]
-
-    def _parts(self) -> list[Any]:
-        """Return the columns of each block, delayed."""
-        widths = tuple(b - a for a, b in pairwise(self._edges))
-        # Shuffles that know of one another would start anew with every worker that is lost.
-        rows = self._rows.rechunk({0: -1, 1: widths}, method="tasks")
-        return list(rows.to_delayed().ravel())
-
-    # ---- what the core's columns can do ------------------------------------------------------
 
     def transformed(
         self, transform: Any, weights: Array | None, n_threads: int
@@ -120,7 +203,7 @@ class DistributedColumns:
         if self._blocks is not None or self._weights is not None:
             return np.concatenate(self._each("spreads"))
         spread = lazy(spreads_of)
-        parts = zip(self._parts(), self._edges[:-1], strict=True)
+        parts = zip(self._of_blocks(self._rows), self._edges[:-1], strict=True)
         found = computed([spread(part, self._n_jobs, Part(0, start)) for part, start in parts])
         return np.concatenate(found)
 
@@ -128,8 +211,7 @@ class DistributedColumns:
         """Return 1 over the spread of each column, as the core does."""
         spreads = self.spreads(n_threads)
         spreads[spreads == 0.0] = 1.0
-        inverse: Array = 1.0 / np.maximum(spreads, np.finfo(np.float64).tiny)
-        return inverse
+        return np.asarray(1.0 / np.maximum(spreads, np.finfo(np.float64).tiny))
 
     def row_sums(self, n_threads: int) -> Array:
         """Return the kernel of each row with itself."""
@@ -146,8 +228,6 @@ class DistributedColumns:
     def quadratic_forms(self, V: Array, n_threads: int) -> Array:
         """Return the quadratic forms of each column's part of the kernel, a row each."""
         return np.vstack(self._each("quadratic_forms", V))
-
-    # ---- and entries of the kernel matrix ------------------------------------------------------
 
     def columns_of_kernel(self, rows: Indices) -> Array:
         """Return some columns of the kernel matrix, transposed."""
@@ -172,13 +252,12 @@ class DistributedColumns:
         """Return the same, also of rows of dask."""
         if not is_dask(X):
             return self.split(X)
-        widths = tuple(b - a for a, b in pairwise(self._edges))
-        return list(X.rechunk({0: -1, 1: widths}, method="tasks").to_delayed().ravel())
+        # Shuffles that know of one another would start anew with every worker that is lost.
+        return list(X.rechunk({0: -1, 1: self._widths}, method="tasks").to_delayed().ravel())
 
     def partitions_of(self, X: Any) -> list[list[Any]]:
         """Return the same for each partition of the rows."""
-        widths = tuple(b - a for a, b in pairwise(self._edges))
-        rows = X.rechunk({1: widths}, method="tasks").to_delayed()
+        rows = X.rechunk({1: self._widths}, method="tasks").to_delayed()
         return [list(row) for row in rows]
 
     def _sum(self, name: str, *arrays: Any) -> Any:
@@ -193,10 +272,8 @@ class DistributedColumns:
         return [delayed_call(block, name, *arguments) for block in self.blocks]
 
 
-class DistributedScore:
+class DistributedScore(Score):
     """`K(X, X_train) V` for any rows, from what workers make of `V` for their columns."""
-
-    takes_features = False
 
     def __init__(
         self,
@@ -222,7 +299,6 @@ class DistributedScore:
         return np.vstack([computed(self._scores(rows)) for rows in parts])
 
     def error_bound(self) -> Array:
-        """Return what no score of an output is off by more than, of shape (n_outputs,)."""
         return np.asarray(
             computed(total([delayed_call(part, "error_bound") for part in self._kept()]))
         )
@@ -236,13 +312,8 @@ class DistributedScore:
         """Return what workers keep of each block."""
         if self._parts is None:
             V, n_bins, interpolation = self._made_of
-            of_workers = placed(V)
-            self._parts = kept(
-                [
-                    lazy(BlockScore)(block, of_workers, n_bins, interpolation)
-                    for block in self._columns.blocks
-                ]
-            )
+            of_all, make = (placed(V), n_bins, interpolation), lazy(BlockScore)
+            self._parts = kept([make(block, *of_all) for block in self._columns.blocks])
         return self._parts
 
 

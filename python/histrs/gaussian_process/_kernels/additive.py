@@ -2,40 +2,133 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._typing import Array
+from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
 from histrs.gaussian_process._kernels.algebra import Constant, Sum
-from histrs.gaussian_process._kernels.base import Kernel
-from histrs.gaussian_process._kernels.generalized import (
-    GeneralizedKernel,
-    SmoothnessName,
-    weighted_kernel,
-)
-from histrs.gaussian_process._kernels.interactions import Interactions
-from histrs.gaussian_process._kernels.intersection import Intersection
-from histrs.gaussian_process._kernels.splines import Splines
+from histrs.gaussian_process._kernels.base import Kernel, as_matrix
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel, weighted_kernel
+from histrs.gaussian_process._kernels.intersection import Intersection, Splines
+from histrs.gaussian_process._learning.hyperparameters import Bounds
+
+Pairs: TypeAlias = Sequence[Sequence[int | str]] | NDArray[np.integer[Any]]
+
+
+@dataclass(repr=False, eq=False)
+class Interactions(Kernel):
+    r"""Functions of pairs of features, beside those of each.
+
+    .. math:: w \sum_{(i, j)} c_i(x_i, x'_i) \, c_j(x_j, x'_j),
+
+    where :math:`c_d` is the covariance of a Brownian motion in equal steps over the knots of a
+    feature, less its mean over the training rows and divided by its variance over these. Neither
+    units nor origins of features matter, and a pair's function has a mean of 0 over the values of
+    each of its features: it holds no main effect. The block of a pair is explicit, so that products
+    take time linear in the rows. Pairs are chosen by histograms of the residuals, as in FAST
+    ([1]_). The weight of chosen pairs is that of largest likelihood of rows that did not choose
+    them, each half of them with the pairs of the other, up to 2,048 rows; of more, that of 1,024 of
+    them.
+
+    Parameters
+    ----------
+    pairs : int or sequence of pairs of int or str, default=20
+        A number asks for at most so many pairs, those that tell most of what the additive fit
+        leaves: of more than 64 features, pairs of the 64 that vary most. Else the pairs themselves,
+        by index or by name.
+    n_knots : int, default=12
+        Knots of a feature in a pair: quantiles of its training values, or all of few values.
+    weight : float, default=0.3
+        `w`, the variance of a pair's function, mean over the training rows, where the search for it
+        starts.
+    weight_bounds : pair or "fixed", default=(1e-6, 1e6)
+        Least and greatest weight in the search; "fixed" keeps it.
+
+    References
+    ----------
+    .. [1] Y. Lou, R. Caruana, J. Gehrke and G. Hooker, "Accurate intelligible models with pairwise
+       interactions", KDD, 2013.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> from histrs.gaussian_process.kernels import Interactions, Intersection
+    >>> X = np.random.default_rng(0).random((300, 3))
+    >>> kernel = Intersection() + Interactions(1)
+    >>> model = IntersectionGPRegressor(kernel, random_state=0).fit(X, X[:, 0] * X[:, 2])
+    >>> model.interactions_
+    array([[0, 2]])
+    """
+
+    multiplies: ClassVar[str] = "weight"
+
+    pairs: int | Pairs = 20
+    n_knots: int = 12
+    weight: float = 0.3
+    weight_bounds: Bounds = (1e-6, 1e6)
+
+    @property
+    def are_found(self) -> bool:
+        """Whether pairs are looked for, or given."""
+        return isinstance(self.pairs, int | np.integer)
+
+    @property
+    def has_none(self) -> bool:
+        """Whether no pair is asked for."""
+        return self.are_found and self.pairs == 0
+
+    def check(self) -> None:
+        """Refuse parameters that mean nothing."""
+        if self.are_found and self.pairs < 0:  # type: ignore[operator]
+            raise ValueError(f"pairs = {self.pairs!r}: give a number of pairs, or the pairs.")
+        if not 2 <= self.n_knots <= 256:
+            raise ValueError(f"n_knots = {self.n_knots!r}: it is between 2 and 256.")
+        if not 0.0 < self.weight < np.inf:
+            raise ValueError(f"weight = {self.weight!r}: it is positive.")
+
+    def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
+        self.check()
+        if self.are_found:
+            raise ValueError(
+                f"{self!r} looks for pairs in what Intersection leaves of untransformed features, "
+                "beside no other term: name the pairs."
+            )
+        X = as_matrix(X)
+        pairs = check_pairs(self.pairs, X.shape[1], None)  # type: ignore[arg-type]
+        self._core = PairKernel.of(X, pairs, self.n_knots)
+
+    def parts(self, X: Any, Y: Any | None, n_threads: int) -> tuple[Array, ...]:
+        """Return the kernel matrix of weight 1."""
+        left = PairRows(self._core, as_matrix(X)).cells
+        right = left if Y is None else PairRows(self._core, as_matrix(Y)).cells
+        return (np.asarray(left @ self._core.covary(right.T.toarray())),)
+
+    def diagonal(self, X: Any, n_threads: int) -> Array:
+        return np.asarray(self.weight_ * PairRows(self._core, as_matrix(X)).diagonal)
 
 
 @dataclass(frozen=True)
 class AdditiveTerms:
-    """What is asked of functions of features, and of pairs."""
+    """What is asked of functions of features, whose parameters have their names, and of pairs."""
 
     scale: Constant
     """The signal variance."""
     functions: Intersection | Splines
     pairs: Interactions | None
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(object.__getattribute__(self, "functions"), name)
+
     @classmethod
     def of(cls, scale: Constant, kernel: Kernel) -> AdditiveTerms:
-        """Take an expression apart, and look at its terms; `scale` multiplies all of it.
-
-        Raises
-        ------
-        ValueError
-            If what a term asks for means nothing, or goes without another.
-        """
+        """Take an expression apart, and check its terms; `scale` multiplies all of it."""
         functions, pairs = _taken_apart(kernel)
         if functions is None:
             raise ValueError(f"{kernel!r} is no sum of functions of features and of pairs.")
@@ -78,51 +171,16 @@ class AdditiveTerms:
                 f"{given!r}: on levels each pair has a weight of its own, which is learned; leave "
                 "weight_bounds as they are by default."
             )
-        if self.pairs is None:
-            return
-        self.pairs.check()
+        if self.pairs is not None:
+            self.pairs.check()
 
     @property
     def has_pairs(self) -> bool:
         """Whether there may be pairs."""
         return self.pairs is not None and not self.pairs.has_none
 
-    @property
-    def levels(self) -> Any:
-        """Levels of columns; None for every value."""
-        return getattr(self.functions, "levels", None)
 
-    @property
-    def smoothness(self) -> SmoothnessName:
-        """How smooth functions are."""
-        if isinstance(self.functions, Intersection):
-            return "linear"
-        return "both" if self.functions.rough_weight > 0.0 else "cubic"
-
-    @property
-    def transform(self) -> Any:
-        """The transform of features."""
-        return getattr(self.functions, "transform", "identity")
-
-    @property
-    def exponent(self) -> float:
-        """Its exponent."""
-        return float(getattr(self.functions, "exponent", 1.0))
-
-    @property
-    def feature_weights(self) -> Any:
-        """Weights of features, or how they are found."""
-        return self.functions.feature_weights
-
-    @property
-    def intercept_variance(self) -> Any:
-        """Variance of an intercept, or "auto"."""
-        return getattr(self.functions, "intercept_variance", "auto")
-
-
-def _taken_apart(
-    kernel: Kernel,
-) -> tuple[Intersection | Splines | None, Interactions | None]:
+def _taken_apart(kernel: Kernel) -> tuple[Intersection | Splines | None, Interactions | None]:
     """Return the functions of features and of pairs; none where there are others."""
     functions: Intersection | Splines | None = None
     pairs: Interactions | None = None
@@ -140,3 +198,35 @@ def _summands(kernel: Kernel) -> list[Kernel]:
     if isinstance(kernel, Sum):
         return [*_summands(kernel.k1), *_summands(kernel.k2)]
     return [kernel]
+
+
+def check_pairs(
+    pairs: Pairs, n_features: int, names: NDArray[Any] | None, name: str = "pairs"
+) -> NDArray[np.intp]:
+    """Return given pairs as indices, the lesser first; each is of two features, and there once."""
+    found: list[tuple[int, int]] = []
+    for k, pair in enumerate(pairs):
+        pair_of_user = f"{name}[{k}] = {pair!r}"
+        if isinstance(pair, str) or np.ndim(pair) != 1 or len(pair) != 2:
+            raise ValueError(f"{pair_of_user}: give pairs of features, such as (0, 1).")
+        i, j = (_feature(feature, pair_of_user, n_features, names) for feature in pair)
+        if i == j:
+            raise ValueError(f"{pair_of_user}: a pair needs two features.")
+        ordered = (min(i, j), max(i, j))
+        if ordered in found:
+            raise ValueError(f"{pair_of_user} is there twice.")
+        found.append(ordered)
+    return np.array(found, dtype=np.intp).reshape(-1, 2)
+
+
+def _feature(feature: Any, pair_of_user: str, n_features: int, names: NDArray[Any] | None) -> int:
+    if isinstance(feature, str):
+        if names is None or feature not in names.tolist():
+            known = "columns have no names" if names is None else f"features are {names.tolist()}"
+            raise ValueError(f"{pair_of_user}: there is no feature {feature!r}; {known}.")
+        return int(names.tolist().index(feature))
+    if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
+        raise ValueError(f"{pair_of_user}: name a feature by its index or by its name.")
+    if not 0 <= feature < n_features:
+        raise ValueError(f"{pair_of_user}: feature {feature} is not in 0..{n_features}.")
+    return int(feature)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
-from histrs._typing import Array
+from histrs._checks.sparse import is_sparse
+from histrs._typing import Array, Matrix
 from histrs.gaussian_process._kernels.base import Kernel, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
@@ -17,6 +20,7 @@ from histrs.gaussian_process._learning.hyperparameters import Bounds
 _NUMBERS: tuple[Takes, ...] = ("anything", "numbers", "histograms")
 
 
+@dataclass(repr=False, eq=False)
 class Constant(Kernel):
     """The same for all pairs of rows: the prior variance of a level that all rows share.
 
@@ -36,33 +40,21 @@ class Constant(Kernel):
     """
 
     takes: ClassVar[Takes] = "anything"
-    may_end: ClassVar[tuple[str, ...]] = ("value",)
+    multiplies: ClassVar[str] = "value"
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"value"})
 
-    def __init__(
-        self, value: float | ArrayLike = 1.0, value_bounds: Bounds = (1e-12, 1e12)
-    ) -> None:
-        self.value = value
-        self.value_bounds = value_bounds
+    value: float | ArrayLike = 1.0
+    value_bounds: Bounds = (1e-12, 1e12)
 
     def parts(self, X: Any, Y: Any | None, n_threads: int) -> Any:
         """Return ones, which take no memory."""
         return (np.broadcast_to(1.0, (X.shape[0], (X if Y is None else Y).shape[0])),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         return np.full(parts[0].shape, float(self.value_))
 
-    def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of the value: the matrix."""
-        return self.matrix(parts)
-
     def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the value for every row."""
         return np.full(X.shape[0], float(self.value_))
-
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether the value is."""
-        return "value" in names
 
 
 class Views:
@@ -77,26 +69,25 @@ class Views:
         return len(self), sum(int(np.prod(view.shape[1:])) for view in self.of)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return int(self.of[0].shape[0])
 
     def __getitem__(self, rows: Any) -> Views:
-        """Return some rows."""
         return Views(*(view[rows] for view in self.of))
 
 
+@dataclass(repr=False, eq=False)
 class _Pair(Kernel):
     """Two kernels together; their parameters have the names `k1__name` and `k2__name`."""
 
-    def __init__(self, k1: Kernel, k2: Kernel) -> None:
-        self.k1 = k1
-        self.k2 = k2
+    k1: Kernel
+    k2: Kernel
+    _operation: ClassVar[np.ufunc]
+    _where: ClassVar[Callable[[Iterable[bool]], bool]]
+    """Whether both must be such, or one."""
 
     @property
     def _both(self) -> dict[str, Kernel]:
         return {"k1": self.k1, "k2": self.k2}
-
-    # ---- rows --------------------------------------------------------------------------------
 
     @property
     def takes(self) -> Takes:  # type: ignore[override]
@@ -144,17 +135,27 @@ class _Pair(Kernel):
 
     @property
     def n_parts(self) -> int:
-        """How many matrices the parts are."""
         return self.k1.n_parts + self.k2.n_parts
 
-    def _diagonals(self, X: Any, n_threads: int) -> list[Array]:
-        pairs = zip(self._both.values(), self._views(X), strict=True)
-        return [kernel.diagonal(view, n_threads) for kernel, view in pairs]
+    def matrix(self, parts: Any) -> Array:
+        matrix = self.k1.matrix(parts[0])
+        return np.asarray(self._operation(matrix, self.k2.matrix(parts[1]), out=matrix))
 
-    # ---- parameters --------------------------------------------------------------------------
+    def diagonal(self, X: Any, n_threads: int) -> Array:
+        pairs = zip(self._both.values(), self._views(X), strict=True)
+        return np.asarray(self._operation(*(k.diagonal(view, n_threads) for k, view in pairs)))
+
+    @property
+    def leaves_level(self) -> bool:  # type: ignore[override]
+        return type(self)._where(kernel.leaves_level for kernel in self._both.values())
+
+    def scale_is_among(self, names: Any) -> bool:
+        """Say whether each of a sum, or one of a product, is multiplied by such parameters."""
+        return type(self)._where(
+            one.scale_is_among(self._own(k, names)) for k, one in self._both.items()
+        )
 
     def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned."""
         return {
             f"{k}__{name}": bounds
             for k, kernel in self._both.items()
@@ -162,12 +163,10 @@ class _Pair(Kernel):
         }
 
     def parameter(self, name: str) -> Any:
-        """Return a parameter, which is positive."""
         k, own = name.split("__", 1)
         return self._both[k].parameter(own)
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """Return the kernel with some parameters replaced."""
         changed = copy(self)
         for k, kernel in self._both.items():
             own = self._own(k, values)
@@ -181,8 +180,7 @@ class _Pair(Kernel):
         return [name.split("__", 1)[1] for name in names if name.startswith(f"{k}__")]
 
     @property
-    def ends_are_answers(self) -> frozenset[str]:
-        """Names of parameters that a search may well leave at a bound."""
+    def ends_are_answers(self) -> frozenset[str]:  # type: ignore[override]
         return frozenset(f"{k}__{n}" for k, one in self._both.items() for n in one.ends_are_answers)
 
 
@@ -204,34 +202,15 @@ class Sum(_Pair):
            [1.11, 1.5 ]])
     """
 
+    _operation = np.add
+    _where = all
+
     def __repr__(self) -> str:
-        """Return the expression."""
         return f"{self.k1!r} + {self.k2!r}"
 
-    @property
-    def leaves_level(self) -> bool:  # type: ignore[override]
-        """Whether rows that are far from all others have nothing in common with them."""
-        return self.k1.leaves_level and self.k2.leaves_level
-
-    def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
-        matrix = self.k1.matrix(parts[0])
-        matrix += self.k2.matrix(parts[1])
-        return matrix
-
-    def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
-        first, second = self._diagonals(X, n_threads)
-        return first + second
-
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of a parameter."""
         k, own = name.split("__", 1)
         return self._both[k].derivative(own, parts[0 if k == "k1" else 1])
-
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether each is multiplied by some of these parameters."""
-        return all(one.scale_is_among(self._own(k, names)) for k, one in self._both.items())
 
 
 class Product(_Pair):
@@ -251,38 +230,19 @@ class Product(_Pair):
            [0.3, 0.5]])
     """
 
+    _operation = np.multiply
+    _where = any
+
     def __repr__(self) -> str:
-        """Return the expression."""
         factors = (f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self._both.values())
         return " * ".join(factors)
 
-    @property
-    def leaves_level(self) -> bool:  # type: ignore[override]
-        """Whether rows that are far from all others have nothing in common with them."""
-        return self.k1.leaves_level or self.k2.leaves_level
-
-    def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
-        matrix = self.k1.matrix(parts[0])
-        matrix *= self.k2.matrix(parts[1])
-        return matrix
-
-    def diagonal(self, X: Any, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
-        first, second = self._diagonals(X, n_threads)
-        return first * second
-
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of a parameter."""
         k, own = name.split("__", 1)
         first, second = parts
         if k == "k1":
             return self.k1.derivative(own, first) * self.k2.matrix(second)
         return self.k1.matrix(first) * self.k2.derivative(own, second)
-
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether one is multiplied by some of these parameters."""
-        return any(one.scale_is_among(self._own(k, names)) for k, one in self._both.items())
 
 
 def as_kernel(value: Any) -> Kernel:
@@ -309,3 +269,13 @@ Kernel._operations.update(
         "*": lambda first, second: Product(as_kernel(first), as_kernel(second)),
     }
 )
+
+
+def stacked(X: Any, below: Any) -> Any:
+    """Return the rows of both, in the container of the first."""
+    if isinstance(X, Views):
+        return Views(*map(stacked, X.of, below.of))
+    if not is_sparse(X):
+        return np.vstack([X, below.toarray() if is_sparse(below) else below])
+    both: Matrix = type(X)(sparse.vstack([X, sparse.csr_array(below)], format="csr"))
+    return both

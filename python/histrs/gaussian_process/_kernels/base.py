@@ -9,18 +9,58 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
+from scipy import sparse
 
-from histrs._checks.validation import count_threads
-from histrs._typing import Array
+from histrs._checks.validation import count_threads, to_core
+from histrs._typing import Array, CoreMatrix, Matrix
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
 
 # Values of each parameter that a search begins with the best of.
 _N_TRIED = 9
 
+
+def as_matrix(X: Any) -> Any:
+    """Return rows as a matrix, dense or sparse."""
+    return X if sparse.issparse(X) else np.asarray(X)
+
+
+def double_pair(X: Matrix, Y: Matrix | None) -> tuple[CoreMatrix, CoreMatrix | None]:
+    """Return both as the core takes them: in double precision and of one kind."""
+    X = X.astype(np.float64, copy=False)
+    if Y is None:
+        return to_core(X), None
+    Y = Y.astype(np.float64, copy=False)
+    if sparse.issparse(X) != sparse.issparse(Y):
+        X, Y = sparse.csr_array(X), sparse.csr_array(Y)
+    return to_core(X), to_core(Y)
+
+
 Takes: TypeAlias = Literal["anything", "numbers", "histograms", "covariances"]
 
 
-class Kernel:
+class Parametrised:
+    """What all kernels say of their parameters, additive ones included that are never formed."""
+
+    multiplies: ClassVar[str] = ""
+    """The parameter that multiplies the kernel, as its variance does, if there is one."""
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset()
+    """Parameters that a search may well leave at a bound."""
+
+    def scale_is_among(self, names: Any) -> bool:
+        """Say whether some parameters multiply the kernel, as its variance does."""
+        return self.multiplies in names
+
+    def free(self) -> dict[str, Bounds]:
+        """Return the bounds of the parameters that are to be learned."""
+        found = {name: check_bounds(name, bounds) for name, bounds in self._bounds().items()}
+        return {name: bounds for name, bounds in found.items() if bounds != "fixed"}
+
+    def _bounds(self) -> Mapping[str, Any]:
+        """Return the bounds of all parameters, as they were given."""
+        raise NotImplementedError
+
+
+class Kernel(Parametrised):
     """A positive semi-definite function of two rows, with parameters.
 
     A parameter `name` of the constructor that has a companion `name_bounds` is positive and can be
@@ -44,8 +84,6 @@ class Kernel:
     """Whether products with what is kept are in single precision."""
     least_tol: ClassVar[float] = 0.0
     """Residual below which what is kept is too rough to say more."""
-    may_end: ClassVar[tuple[str, ...]] = ()
-    """Parameters that a search may well leave at a bound."""
     _unit: float = 1.0
     """What bounds are multiples of, where training rows have a say."""
     is_taken: bool = False
@@ -67,8 +105,8 @@ class Kernel:
         raise NotImplementedError
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix, as a new array in C order."""
-        raise NotImplementedError
+        """Return the kernel matrix, as a new array in C order: of one part, a multiple."""
+        return np.asarray(parts[0] * (self.parameter(self.multiplies) if self.multiplies else 1.0))
 
     def diagonal(self, X: Any, n_threads: int) -> Array:
         """Return the kernel of every row with itself."""
@@ -76,13 +114,14 @@ class Kernel:
 
     def derivative(self, name: str, parts: Any) -> Array:
         """Return the derivative of the matrix by the logarithm of a parameter."""
+        if name == self.multiplies:
+            return self.matrix(parts)
         step, value = 1e-5, self.parameter(name)
         above, below = (
             self.with_parameters({name: value * np.exp(change)}).matrix(parts)
             for change in (step, -step)
         )
-        slope: Array = (above - below) / (2.0 * step)
-        return slope
+        return np.asarray((above - below) / (2.0 * step))
 
     def view(self, X: Any, n_threads: int) -> Any:
         """Return rows as `parts` and `diagonal` take them."""
@@ -189,14 +228,11 @@ class Kernel:
         given = self.get_params(deep=False)
         return [name for name in given if f"{name}_bounds" in given]
 
-    def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned."""
-        found = {name: check_bounds(name, self._bounds_of(name)) for name in self._learnable()}
-        return {name: bounds for name, bounds in found.items() if bounds != "fixed"}
-
-    def _bounds_of(self, name: str) -> Any:
-        bounds = getattr(self, f"{name}_bounds")
-        return bounds if isinstance(bounds, str) else [b * self._unit for b in bounds]
+    def _bounds(self) -> Mapping[str, Any]:
+        found = {name: getattr(self, f"{name}_bounds") for name in self._learnable()}
+        return {
+            k: b if isinstance(b, str) else [x * self._unit for x in b] for k, b in found.items()
+        }
 
     def starts(self, bounds: Mapping[str, tuple[float, float]]) -> list[Kernel]:
         """Return the kernel, and with each parameter all over its bounds; none for no parameters.
@@ -222,33 +258,20 @@ class Kernel:
             setattr(kernel, f"{name}_", value)
         return kernel
 
-    @property
-    def ends_are_answers(self) -> frozenset[str]:
-        """Names of parameters that a search may well leave at a bound."""
-        return frozenset(self.may_end)
-
-    def scale_is_among(self, names: Any) -> bool:
-        """Say whether some parameters multiply the kernel, as its variance does."""
-        return False
-
     # ---- algebra: sums and products are kernels, and are set where they are defined --------------
 
     _operations: ClassVar[dict[str, Callable[[Any, Any], Kernel]]] = {}
 
     def __add__(self, other: Any) -> Kernel:
-        """Return the sum with a kernel, or with a constant."""
         return self._operations["+"](self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        """Return the sum of a constant and the kernel."""
         return self._operations["+"](other, self)
 
     def __mul__(self, other: Any) -> Kernel:
-        """Return the product with a kernel, or with a number."""
         return self._operations["*"](self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
-        """Return a number times the kernel."""
         return self._operations["*"](other, self)
 
 

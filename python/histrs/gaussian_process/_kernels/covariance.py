@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -19,6 +20,7 @@ from histrs.spd._running import reference_mean
 from histrs.spd._stack import Stack, as_stack
 
 
+@dataclass(repr=False, eq=False)
 class LogEuclidean(Kernel):
     r"""The Gaussian of logarithms, :math:`e^{-\gamma \| \log X - \log X' \|^2}`.
 
@@ -53,13 +55,10 @@ class LogEuclidean(Kernel):
     takes: ClassVar[Takes] = "covariances"
     leaves_level: ClassVar[bool] = True
     classes_by: ClassVar[Literal["likelihood", "leave-one-out"]] = "leave-one-out"
-    may_end: ClassVar[tuple[str, ...]] = ("gamma",)
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"gamma"})
 
-    def __init__(
-        self, gamma: float | Literal["scale"] = "scale", gamma_bounds: Bounds = (1e-3, 1e2)
-    ) -> None:
-        self.gamma = gamma
-        self.gamma_bounds = gamma_bounds
+    gamma: float | Literal["scale"] = "scale"
+    gamma_bounds: Bounds = (1e-3, 1e2)
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self._take_reference(as_stack(X), weights, n_threads)
@@ -84,15 +83,12 @@ class LogEuclidean(Kernel):
         return (cdist(X, X if Y is None else Y, "sqeuclidean"),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         K: Array = parts[0] * -self.gamma_
         return np.asarray(np.exp(K, out=K))
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of `gamma`."""
         exponents: Array = parts[0] * -self.gamma_
-        derivative: Array = exponents * np.exp(exponents)
-        return derivative
+        return np.asarray(exponents * np.exp(exponents))
 
     def diagonal(self, X: Array, n_threads: int) -> Array:
         """Return ones."""
@@ -139,6 +135,7 @@ class Tangent(LogEuclidean):
         self._whitener = roots(self.reference_)[1]
 
 
+@dataclass(repr=False, eq=False)
 class Divergence(Kernel):
     r"""The kernel of the Jensen-Bregman log-determinant divergence, :math:`e^{-\gamma D_J}`.
 
@@ -169,11 +166,10 @@ class Divergence(Kernel):
 
     takes: ClassVar[Takes] = "covariances"
     leaves_level: ClassVar[bool] = True
-    may_end: ClassVar[tuple[str, ...]] = ("gamma",)
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"gamma"})
 
-    def __init__(self, gamma: float = 0.5, gamma_bounds: Bounds = (0.5, 1e3)) -> None:
-        self.gamma = gamma
-        self.gamma_bounds = gamma_bounds
+    gamma: float = 0.5
+    gamma_bounds: Bounds = (0.5, 1e3)
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self._p = X.shape[1]
@@ -194,18 +190,15 @@ class Divergence(Kernel):
         return (_histrs.jbld_distances(X, Y, n_threads),)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         K: Array = np.zeros_like(parts[0])
         for gamma, weight in self._terms():
             K += weight * np.exp(-gamma * parts[0])
         return K
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of gamma."""
         D, terms = parts[0], self._terms()
         if len(terms) == 1 and self.gamma_ >= (self._p - 1) / 2:
-            derivative: Array = -self.gamma_ * D * np.exp(-self.gamma_ * D)
-            return derivative
+            return np.asarray(-self.gamma_ * D * np.exp(-self.gamma_ * D))
         # Of a mean of two, by its weights; at a value that is definite, towards the next.
         below = terms[0][0]
         rise: Array = np.exp(-(below + 0.5) * D) - np.exp(-below * D)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
@@ -16,8 +16,9 @@ from histrs._checks.validation import to_core
 from histrs._distributed.rows import is_dask
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
-from histrs.gaussian_process._distributed.weights import weighted
-from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
+from histrs.gaussian_process._distributed.arrays import weighted
+from histrs.gaussian_process._kernels.base import Parametrised
+from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 TransformName: TypeAlias = Literal["identity", "power", "exponential"]
 SmoothnessName: TypeAlias = Literal["linear", "cubic", "both"]
@@ -30,7 +31,7 @@ _ROUGH = (1e-3, 1.0, 1e3)
 
 
 @dataclass(frozen=True)
-class GeneralizedKernel:
+class GeneralizedKernel(Parametrised):
     """`sum_d w_d min(g(x(d)), g(x'(d)))` with an increasing `g` (eqs. 14 to 17), and a constant."""
 
     transform: TransformName = "identity"
@@ -52,17 +53,14 @@ class GeneralizedKernel:
         """Return the fields, and nothing that is made of them."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
+    multiplies: ClassVar[str] = "feature_weights"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"slope_weight", "rough_weight"})
-    """Parameters that a search may well leave at a bound."""
-
-    # ---- parameters --------------------------------------------------------------------------
 
     def parameter(self, name: str) -> Any:
         """Return a parameter that can be learned."""
         return self.weights if name == "feature_weights" else getattr(self, name)
 
-    def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned."""
+    def _bounds(self) -> Mapping[str, Any]:
         has_part = {
             "exponent": self.transform != "identity",
             "feature_weights": True,
@@ -70,11 +68,7 @@ class GeneralizedKernel:
             "slope_weight": self.is_smooth,
             "rough_weight": self.smoothness == "both",
         }
-        given = {
-            name: self.bounds[name] for name, has in has_part.items() if has and name in self.bounds
-        }
-        found = {name: check_bounds(name, bounds) for name, bounds in given.items()}
-        return {name: bounds for name, bounds in found.items() if bounds != "fixed"}
+        return {k: self.bounds[k] for k, has in has_part.items() if has and k in self.bounds}
 
     def starts(self, bounds: Mapping[str, tuple[float, float]]) -> list[GeneralizedKernel]:
         """Return kernels between whose weights the likelihood may have several maxima."""
@@ -105,19 +99,8 @@ class GeneralizedKernel:
 
     def with_parameters(self, values: Mapping[str, Any]) -> GeneralizedKernel:
         """Return the kernel with some parameters replaced."""
-        exponent = values.get("exponent", self.exponent)
-        weights = values.get("feature_weights", self.weights)
-        others = {
-            name: values.get(name, getattr(self, name))
-            for name in ("interaction_weight", "slope_weight", "rough_weight")
-        }
-        return replace(self, exponent=exponent, weights=weights, **others)
-
-    def scale_is_among(self, names: Collection[str]) -> bool:
-        """Say whether some parameters multiply the kernel, as its variance does."""
-        return "feature_weights" in names
-
-    # ---- rows --------------------------------------------------------------------------------
+        fields_of = {"feature_weights": "weights"}
+        return replace(self, **{fields_of.get(name, name): v for name, v in values.items()})
 
     @property
     def leaves_level(self) -> bool:

@@ -2,22 +2,199 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from histrs._typing import Array
-from histrs.gaussian_process._kernels.base import Takes
-from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPair, Term
+from histrs.gaussian_process._kernels.base import Parametrised, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
+
+# Share of an increment, at least.
+_LEAST_SHARE = 1e-6
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
-class LevelKernel:
+class _Column:
+    """What a column on levels is, of numbers or categories."""
+
+    feature: int
+    """Which column of rows it is."""
+    counts: Array
+    """How many training rows are at each code."""
+    functions: ClassVar[Any]
+
+    @cached_property
+    def centred(self) -> Array:
+        """Functions less their means over training rows."""
+        return np.asarray(self.functions - self.counts @ self.functions / self.counts.sum())
+
+
+def _counted(X: Array, feature: int, weights: Array | None) -> tuple[Array, Array]:
+    """Return the distinct values of a column, and how many rows have each."""
+    values, index = np.unique(X[:, feature], return_inverse=True)
+    return values.astype(np.float64), np.bincount(index, weights, len(values)).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class LevelColumn(_Column):
+    """One column: which code a value has, and the functions that codes make of it.
+
+    A value is rounded to the nearest of `points`. A function of it is linear between knots, which
+    are some of the points: a sum of ramps, from 0 at one knot to 1 at the next.
+    """
+
+    points: Array
+    """The value of each code, ascending."""
+    n_levels: int
+    """How many of the points are knots, at most."""
+
+    @classmethod
+    def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int, n_codes: int) -> Self:
+        """Return the levels of a column of training rows: at most so many knots and codes."""
+        values, counts = _counted(X, feature, weights)
+        points = _spread(values, counts, n_codes)
+        codes = np.searchsorted(_cuts(points), values)
+        of_codes = np.bincount(codes, counts, len(points)).astype(np.float64)
+        return cls(feature, of_codes, points, n_levels)
+
+    @cached_property
+    def _at(self) -> tuple[Array, Array]:
+        """Points and knots, in a unit in which differences do not overflow."""
+        unit = max(float(np.max(np.abs(self.points), initial=0.0)), _TINY)
+        at = self.points / unit
+        return at, at[evenly(len(at), self.n_levels)] if len(at) > self.n_levels else at
+
+    @cached_property
+    def functions(self) -> Array:
+        """Ramps at the points, of shape (n_codes, n_weights)."""
+        at, knots = self._at
+        return np.asarray(np.clip((at[:, None] - knots[:-1]) / np.diff(knots), 0.0, 1.0))
+
+    @cached_property
+    def shares(self) -> Array:
+        """What part of a measure is around each ramp, of shape (2, n_weights)."""
+        hats = -np.diff(self.functions, axis=1, prepend=1.0, append=0.0)
+        of_knots = self.counts @ hats
+        of_rows = (of_knots[:-1] + of_knots[1:]) / (2.0 * of_knots.sum())
+        widths = np.diff(self._at[1])
+        both: Array = np.vstack([of_rows, widths / max(widths.sum(), _TINY)])
+        return np.maximum(both, _LEAST_SHARE)
+
+    def codes(self, X: Array) -> NDArray[np.uint16]:
+        """Return the code of each row."""
+        codes = np.searchsorted(_cuts(self.points), X[:, self.feature])
+        return codes.astype(np.uint16)
+
+
+@dataclass(frozen=True)
+class LevelCategories(_Column):
+    """One column of categories: each of the most common is a level, and the others are one more.
+
+    The last level is that of categories which training rows do not have, too: where no row is at
+    it, its function is what the prior says.
+    """
+
+    categories: Array
+    """The most common, ascending."""
+
+    @classmethod
+    def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int) -> Self:
+        """Return the levels of a column of training rows: at most so many."""
+        values, counts = _counted(X, feature, weights)
+        common = np.sort(np.argsort(-counts, kind="stable")[: n_levels - 1])
+        rest = max(float(counts.sum() - counts[common].sum()), 0.0)
+        return cls(feature, np.append(counts[common], rest), values[common])
+
+    @property
+    def points(self) -> Array:
+        """A number for each code."""
+        return np.arange(len(self.counts), dtype=np.float64)
+
+    @cached_property
+    def functions(self) -> Array:
+        """Indicators of the codes."""
+        return np.eye(len(self.counts))
+
+    @cached_property
+    def shares(self) -> Array:
+        """What part of the variance of a function each level has: all are alike."""
+        return np.ones((1, len(self.counts)))
+
+    def codes(self, X: Array) -> NDArray[np.uint16]:
+        """Return the code of each row."""
+        values, last = X[:, self.feature], len(self.categories)
+        codes = np.minimum(np.searchsorted(self.categories, values), max(last - 1, 0))
+        is_known = np.isin(values, self.categories)
+        return np.where(is_known, codes, last).astype(np.uint16)
+
+
+def _spread(values: Array, counts: Array, n: int) -> Array:
+    """Return all of the distinct values, or `n`: evenly by rows, by values and along the line."""
+    if len(values) <= n:
+        return values
+    # Differences of the largest numbers would overflow.
+    halves = values / 2.0 - values[0] / 2.0
+    passed = np.cumsum(counts) / counts.sum() + np.arange(len(values)) / len(values)
+    passed += halves / halves[-1]
+    chosen = np.searchsorted(passed, np.linspace(passed[0], passed[-1], n))
+    return np.asarray(values[np.unique(np.minimum(chosen, len(values) - 1))])
+
+
+def evenly(n: int, n_chosen: int) -> NDArray[np.intp]:
+    """Return some of the numbers below `n`, evenly spaced from the first to the last."""
+    return np.unique(np.round(np.linspace(0.0, n - 1.0, n_chosen)).astype(np.intp))
+
+
+def _cuts(points: Array) -> Array:
+    """Return the last value of each code but the last."""
+    middle = points[:-1] / 2.0 + points[1:] / 2.0
+    return np.asarray(np.where(middle < points[1:], middle, points[:-1]))
+
+
+@dataclass(frozen=True)
+class LevelPair:
+    """Two columns together: a code is a cell of a grid, and functions are products of ramps.
+
+    Each ramp is less its mean over training rows. So a function has a mean of 0 over the rows of
+    either column, as if they were independent, and holds no main effect.
+    """
+
+    first: LevelColumn | LevelCategories
+    second: LevelColumn | LevelCategories
+
+    @property
+    def features(self) -> tuple[int, int]:
+        """The columns of both."""
+        return self.first.feature, self.second.feature
+
+    @cached_property
+    def functions(self) -> Array:
+        """Products at the cells, of shape (n_codes, n_weights)."""
+        return np.asarray(np.kron(self.first.centred, self.second.centred).astype(np.float64))
+
+    @cached_property
+    def shares(self) -> Array:
+        """What part of the rows is around each product, of shape (1, n_weights)."""
+        return np.asarray(np.kron(self.first.shares[:1], self.second.shares[:1]).astype(np.float64))
+
+    def codes(self, X: Array) -> NDArray[np.uint16]:
+        """Return the code of each row."""
+        n_codes = np.uint16(len(self.second.points))
+        codes: NDArray[np.uint16] = self.first.codes(X) * n_codes + self.second.codes(X)
+        return codes
+
+
+Term: TypeAlias = LevelColumn | LevelCategories | LevelPair
+
+
+@dataclass(frozen=True)
+class LevelKernel(Parametrised):
     r"""A sum over columns of Brownian motions at knots, linear between them.
 
     A function of column `d` is :math:`\sum_l w_l \phi_l(x_d)` with ramps :math:`\phi_l` and
@@ -35,18 +212,16 @@ class LevelKernel:
     """Of the weights."""
 
     takes: ClassVar[Takes] = "numbers"
+    multiplies: ClassVar[str] = "level_weights"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"level_weights"})
     leaves_level: ClassVar[bool] = False
-
-    # ---- parameters --------------------------------------------------------------------------
 
     def parameter(self, name: str) -> Any:
         """Return a parameter that can be learned."""
         return getattr(self, name)
 
-    def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned."""
-        return {} if self.bounds == "fixed" else {"level_weights": self.bounds}
+    def _bounds(self) -> Mapping[str, Any]:
+        return {"level_weights": self.bounds}
 
     def starts(self, _: Mapping[str, tuple[float, float]]) -> list[Self]:
         """Return no kernels: the search begins with this one."""
@@ -81,12 +256,6 @@ class LevelKernel:
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
         """Return the kernel with some parameters replaced."""
         return replace(self, **values)
-
-    def scale_is_among(self, names: Collection[str]) -> bool:
-        """Say whether some parameters multiply the kernel, as its variance does."""
-        return "level_weights" in names
-
-    # ---- weights and codes -------------------------------------------------------------------
 
     @cached_property
     def n_codes(self) -> list[int]:
@@ -131,9 +300,12 @@ class LevelKernel:
         return found
 
     def has_codes_of(self, other: LevelKernel) -> bool:
-        """Say whether rows have the same codes."""
-        pairs = zip(self.terms, other.terms, strict=False)
-        return len(self.terms) == len(other.terms) and all(a.has_codes_of(b) for a, b in pairs)
+        """Say whether rows have the same codes: of the same terms, or of the same points."""
+        pairs = list(zip(self.terms, other.terms, strict=False))
+        return len(self.terms) == len(other.terms) and all(
+            a is b or (isinstance(a, LevelColumn) and getattr(b, "points", None) is a.points)
+            for a, b in pairs
+        )
 
     def to_codes(self, W: Array) -> Array:
         """Return functions with weights `W` at each code; the constant is of the first."""

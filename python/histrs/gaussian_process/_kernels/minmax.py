@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,11 +12,11 @@ from histrs import _histrs
 from histrs._checks.scale import may_overflow
 from histrs._checks.validation import to_core
 from histrs._typing import Array, Matrix
-from histrs.gaussian_process._kernels.base import Kernel, Takes
-from histrs.gaussian_process._kernels.rows import as_matrix, double_pair
+from histrs.gaussian_process._kernels.base import Kernel, Takes, as_matrix, double_pair
 from histrs.gaussian_process._learning.hyperparameters import Bounds
 
 
+@dataclass(repr=False, eq=False)
 class MinMax(Kernel):
     r"""The MinMax kernel of counts, or a convex sum of it and the intersection kernel.
 
@@ -54,15 +55,10 @@ class MinMax(Kernel):
     """
 
     takes: ClassVar[Takes] = "histograms"
-    may_end: ClassVar[tuple[str, ...]] = ("intersection_weight",)
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"intersection_weight"})
 
-    def __init__(
-        self,
-        intersection_weight: float = 0.5,
-        intersection_weight_bounds: Bounds = (1e-3, 1e3),
-    ) -> None:
-        self.intersection_weight = intersection_weight
-        self.intersection_weight_bounds = intersection_weight_bounds
+    intersection_weight: float = 0.5
+    intersection_weight_bounds: Bounds = (1e-3, 1e3)
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         weight = self.intersection_weight
@@ -79,7 +75,6 @@ class MinMax(Kernel):
 
     @property
     def n_parts(self) -> int:
-        """How many matrices `parts` returns."""
         return 1 if self.intersection_weight == 0.0 else 2
 
     def parts(self, X: Matrix, Y: Matrix | None, n_threads: int) -> tuple[Array, ...]:
@@ -91,7 +86,6 @@ class MinMax(Kernel):
         return minmax, _histrs.intersection_gram(left, right, n_threads)
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         matrix: Array = parts[0] * (1.0 - self.intersection_weight_)
         if self.intersection_weight_ > 0.0:
             # In this order: one over a tiny size overflows.
@@ -99,14 +93,12 @@ class MinMax(Kernel):
         return matrix
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of the odds."""
         weight, matrix = float(self.intersection_weight_), self._in_sizes(parts[1])
         matrix -= parts[0]
         matrix *= weight * (1.0 - weight)
         return matrix
 
     def diagonal(self, X: Matrix, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         sums = _histrs.row_sums(to_core(X), n_threads)
         weight = float(self.intersection_weight_)
         return 1.0 - weight + weight * self._in_sizes(sums)
@@ -116,7 +108,6 @@ class MinMax(Kernel):
         return _histrs.StoredMinima(to_core(X.astype(np.float64, copy=False)), n_threads)
 
     def product(self, stored: _histrs.StoredMinima, V: Array, n_threads: int) -> Array:
-        """Return the product of the kernel matrix with `V`."""
         weight = self.intersection_weight_
         return stored.product(1.0 - weight, weight / self.mean_sum_, V, n_threads)
 
@@ -132,7 +123,6 @@ class MinMax(Kernel):
         return relative
 
     def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the odds; without a second kernel there is nothing to learn."""
         return super().free() if 0.0 < self.intersection_weight < 1.0 else {}
 
     def parameter(self, name: str) -> Any:
@@ -140,6 +130,5 @@ class MinMax(Kernel):
         return self.intersection_weight_ / (1.0 - self.intersection_weight_)
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """Return the kernel with other odds."""
         shares = {name: odds / (1.0 + odds) for name, odds in values.items()}
         return super().with_parameters(shares)

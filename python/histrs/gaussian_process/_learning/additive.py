@@ -17,14 +17,17 @@ from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._distributed.bound import sorted_columns
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._kernels.splines import Splines
+from histrs.gaussian_process._kernels.intersection import Splines
+from histrs.gaussian_process._learning.feature_weights import (
+    VAGUE_INTERCEPT,
+    likelier_weights,
+    relevant_weights,
+)
 from histrs.gaussian_process._learning.hyperparameters import SCALES, Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.pairs import chosen_pairs, likelihood_of_pairs
 from histrs.gaussian_process._learning.problem import Problem
-from histrs.gaussian_process._learning.relevance import relevant_weights
-from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT, likelier_weights
 from histrs.gaussian_process._systems.system import System
 
 # Part of the spread of the largest column, below which all others together hardly count; and rows,
@@ -57,20 +60,8 @@ def learn(
 ) -> tuple[Hyperparameters, Bound]:
     """Return the hyper-parameters, and their kernel on the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        Rows and targets.
-    terms : AdditiveTerms
-        What is asked of functions of features, and of pairs.
-    values : Hyperparameters
-        Where the search starts, with the kernel of `terms.start`.
-    base : SortedColumns
-        The columns of the rows.
-    learner : Learner
-        Searches.
-    has_intercept : bool
-        Whether a constant beside the kernel may be part of it.
+    The search starts from `values`, with the kernel of `terms.start`; `base` are the columns of the
+    rows. With `has_intercept`, a constant beside the kernel may be part of it.
     """
     if terms.feature_weights is None and len(problem.Y) >= _MIN_ROWS_OF_SPREADS:
         _warn_of_units(values.kernel.columns(base, problem.n_threads), problem.n_threads, learner)
@@ -175,8 +166,8 @@ def _learn_smoothly(
     """
     if likelihood.is_exact:
         return learner.best(start, likelihood)
-    some = problem.of_rows(problem.some_rows(_SMOOTH_ROWS), exact=True)
-    start = learner.best(start, some.likelihood(some.bind(start.kernel)))
+    of_some = problem.exact_likelihood(problem.some_rows(_SMOOTH_ROWS), start.kernel)
+    start = learner.best(start, of_some)
     return learner.best(start, likelihood, SCALES)
 
 

@@ -79,24 +79,20 @@ class Hyperparameters:
         return replace(self, kernel=kernel, **scales)
 
 
-def checked_scales(n_pairs: int, *, noise: ArrayLike, amplitude: ArrayLike) -> tuple[Array, Array]:
-    """Return noise and signal variances, one of each for every pair."""
-    return (
-        check_variances("noise", np.array(noise, dtype=np.float64), n_pairs),
-        check_variances("amplitude", np.array(amplitude, dtype=np.float64), n_pairs),
-    )
-
-
-def check_variances(name: str, values: Array, n_pairs: int) -> Array:
-    """Return one variance for each pair, from one for all or one for each."""
-    if values.shape not in ((), (n_pairs,)):
-        raise ValueError(
-            f"{name} has shape {values.shape}: give one number, or one for each of {n_pairs} "
-            "outputs that do not share theirs."
-        )
-    if not np.all((values > 0.0) & (values < np.inf)):
-        raise ValueError(f"{name} = {values.tolist()}: variances are positive and finite.")
-    return values * np.ones(n_pairs)
+def checked_scales(n_pairs: int, **given: ArrayLike) -> tuple[Array, Array]:
+    """Return noise and signal variances, one for each pair, from one for all or one for each."""
+    found = []
+    for name in SCALES:
+        values = np.array(given[name], dtype=np.float64)
+        if values.shape not in ((), (n_pairs,)):
+            raise ValueError(
+                f"{name} has shape {values.shape}: give one number, or one for each of {n_pairs} "
+                "outputs that do not share theirs."
+            )
+        if not np.all((values > 0.0) & (values < np.inf)):
+            raise ValueError(f"{name} = {values.tolist()}: variances are positive and finite.")
+        found.append(values * np.ones(n_pairs))
+    return found[0], found[1]
 
 
 def check_bounds(name: str, bounds: Any) -> Bounds:
@@ -114,14 +110,9 @@ def check_bounds(name: str, bounds: Any) -> Bounds:
 
 
 class SearchSpace:
-    """The free hyper-parameters as one vector of logarithms.
+    """The free hyper-parameters, which have bounds, as one vector of logarithms in their order.
 
-    Parameters
-    ----------
-    start : Hyperparameters
-        Those that are not free keep these values.
-    bounds : mapping
-        Bounds of each free hyper-parameter, in the order of the vector.
+    Those that are not free keep the values of `start`.
     """
 
     def __init__(self, start: Hyperparameters, bounds: Mapping[str, tuple[float, float]]) -> None:
@@ -156,8 +147,11 @@ class SearchSpace:
         return np.vstack(rows) if rows else np.empty((0, 2))
 
     def bounds_of(self, name: str) -> tuple[float, float]:
-        """Return the bounds of a free hyper-parameter."""
-        return self._bounds[name]
+        """Return the bounds of a hyper-parameter, or the one value that it keeps as both."""
+        if name in self._bounds:
+            return self._bounds[name]
+        value = float(np.ravel(self.start.get(name))[0])
+        return value, value
 
     def pack(self, values: Hyperparameters) -> Array:
         """Return the logarithms of the free hyper-parameters."""

@@ -9,18 +9,18 @@ import numpy as np
 
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
-from histrs.gaussian_process._kernels.level_columns import (
+from histrs.gaussian_process._kernels.levels import (
     LevelCategories,
     LevelColumn,
+    LevelKernel,
     LevelPair,
 )
-from histrs.gaussian_process._kernels.levels import LevelKernel
+from histrs.gaussian_process._learning.feature_weights import VAGUE_INTERCEPT
 from histrs.gaussian_process._learning.hyperparameters import Bounds, Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
-from histrs.gaussian_process._learning.level_likelihood import LevelLikelihood
+from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.pairs import chosen_pairs
 from histrs.gaussian_process._learning.problem import Problem
-from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT
 
 # Levels that weights are learned on first; and weights that all levels of all columns have
 # together, if that suits, and levels of a column at most.
@@ -46,18 +46,8 @@ def learn(
 ) -> tuple[Hyperparameters, Bound]:
     """Return the hyper-parameters, and their kernel on the rows.
 
-    Parameters
-    ----------
-    problem : Problem
-        Rows and targets.
-    asked : AdditiveTerms
-        With levels.
-    values : Hyperparameters
-        Noise and amplitude that the search starts from, whatever the kernel.
-    learner : Learner
-        Searches.
-    n_categories : int, default=0
-        How many of the columns are categories: the last ones.
+    The search starts from the noise and amplitude of `values`. The last `n_categories` columns are
+    categories.
     """
     n_levels = _n_levels(asked.levels, problem)
     kernel = _start(problem, asked, n_levels, learner, n_categories)
@@ -120,11 +110,7 @@ def _checked(kernel: LevelKernel) -> LevelKernel:
 
 
 def _with_pairs(
-    problem: Problem,
-    asked: Any,
-    values: Hyperparameters,
-    likelihood: LevelLikelihood,
-    n_categories: int,
+    problem: Problem, asked: Any, values: Hyperparameters, likelihood: Likelihood, n_categories: int
 ) -> LevelKernel:
     """Return the kernel with pairs that are given, or that tell most of what it leaves."""
     kernel = values.kernel

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from scipy import linalg
 
+from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import (
     LogDet,
@@ -21,15 +23,17 @@ from histrs._solvers.log_det import (
 from histrs._solvers.row_scale import scaled
 from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
+from histrs.gaussian_process._bound.levels import LevelBound
+from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.spectrum import (
     Evaluation,
     ExactSpectrum,
     LanczosSpectrum,
+    Measure,
     Spectrum,
     Terms,
 )
-from histrs.gaussian_process._options import LogDetName, Solver
 from histrs.gaussian_process._row_weights import repeats
 from histrs.gaussian_process._systems.system import System
 
@@ -39,55 +43,39 @@ _MAX_EIGEN_ROWS = 1024
 _OF_PAIRS = ("noise", "amplitude")
 # Steps towards the largest eigenvalues, of which the bound takes one per output at least.
 _BOUND_STEPS = 30
+# Eigenvalues of more weights take longer than factors.
+_MAX_EIGEN_WEIGHTS = 512
+# Part of the largest eigenvalue below which one is rounding.
+_ROUNDING = 1e-13
 
 
 class BaseLikelihood:
     """The log marginal likelihood of targets as a function of the hyper-parameters.
 
-    Parameters
-    ----------
-    Y : ndarray of shape (n_samples, n_outputs)
-        Targets.
-    row_scale : ndarray of shape (n_samples,), default=None
-        Roots of the weights of rows, as the systems have them; None for 1.
-    stays : ndarray of shape (n_samples,), default=None
-        What part of each row one of its copies leaves, where copies tell noise; None for 0.
+    `row_scale` are the roots of the weights of rows, None for 1; `stays` is what part of each row
+    one of its copies leaves, where copies tell noise, None for 0.
     """
 
     why_no_gradient: ClassVar[str] = "log_det='bound' has no gradient; choose log_det='lanczos'."
+    has_gradient: bool = True
 
     def __init__(
         self, Y: Array, row_scale: Array | None = None, stays: Array | None = None
     ) -> None:
-        self._Y = scaled(row_scale, Y)
-        self._row_scale, self._stays = row_scale, stays
+        self.targets = scaled(row_scale, Y)
+        self.row_scale = row_scale
         self.n_repeats = repeats(stays)
         self._log_jacobian = 0.0 if row_scale is None else float(np.sum(np.log(row_scale)))
 
     @property
-    def targets(self) -> Array:
-        """The targets."""
-        return self._Y
-
-    @property
-    def row_scale(self) -> Array | None:
-        """Roots of the weights of rows; None for 1."""
-        return self._row_scale
-
-    @property
     def shape(self) -> tuple[int, int]:
         """Shape of the targets."""
-        return self._Y.shape
+        return self.targets.shape
 
     @property
     def targets_are_constant(self) -> bool:
         """Whether there is nothing to explain."""
-        return not np.any(self._Y)
-
-    @property
-    def has_gradient(self) -> bool:
-        """Whether there is a gradient."""
-        return True
+        return not np.any(self.targets)
 
     @property
     def has_spectrum(self) -> bool:
@@ -104,7 +92,7 @@ class BaseLikelihood:
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
         """Return the likelihood, and its derivatives by the logarithms of what is named."""
-        outputs = values.outputs(self._Y.shape[1])
+        outputs = values.outputs(self.targets.shape[1])
         parts = [
             self._evaluate_pair(values.pair(k), outputs[k], names) for k in range(len(outputs))
         ]
@@ -115,7 +103,7 @@ class BaseLikelihood:
         # One draw of random vectors serves all pairs, so that their errors add up.
         std = sum(part.std for part in parts)
         solved = all(part.solved for part in parts)
-        value = sum(part.value for part in parts) + self._Y.shape[1] * self._log_jacobian
+        value = sum(part.value for part in parts) + self.targets.shape[1] * self._log_jacobian
         return Evaluation(value, std, gradient, solved)
 
     def _evaluate_pair(
@@ -126,61 +114,21 @@ class BaseLikelihood:
 
 
 class Likelihood(BaseLikelihood):
-    """The likelihood of targets under a kernel on its rows.
+    """The likelihood of a problem's targets under a kernel on its rows."""
 
-    Parameters
-    ----------
-    bound : Bound
-        A kernel on the training rows.
-    Y : ndarray of shape (n_samples, n_outputs)
-        Targets.
-    solver : Solver
-        How systems are solved.
-    tol : float
-        Tolerance of the solver, for targets of scale 1.
-    log_det : {"lanczos", "bound"}
-        How the log-determinant is found.
-    seed : callable
-        Returns that of the random vectors, which are the same for all hyper-parameters.
-    row_scale : ndarray of shape (n_samples,), default=None
-        Roots of the weights of rows, as the systems have them; None for 1.
-    stays : ndarray of shape (n_samples,), default=None
-        What part of each row one of its copies leaves, where copies tell noise; None for 0.
-    """
-
-    def __init__(
-        self,
-        bound: Bound,
-        Y: Array,
-        *,
-        solver: Solver,
-        tol: float,
-        log_det: LogDetName,
-        seed: Callable[[], int],
-        row_scale: Array | None = None,
-        stays: Array | None = None,
-    ) -> None:
-        super().__init__(Y, row_scale, stays)
-        self._known, self._solver = bound, solver
-        self._scale = np.max(np.abs(self._Y), axis=0, initial=0.0)
+    def __init__(self, bound: Bound, problem: Any) -> None:
+        super().__init__(problem.Y, problem.row_scale, problem.stays)
+        name = problem.solver.name
+        self.is_exact = bound.is_small if name == "auto" else name == "cholesky"
+        """Whether all is computed from the factor: few rows, or factorised anyway."""
+        if self.is_exact:
+            problem = replace(problem, solver=replace(problem.solver, name="cholesky"))
+        self._known, self._problem = bound, problem
+        self._scale = np.max(np.abs(self.targets), axis=0, initial=0.0)
         self._scale[self._scale == 0.0] = 1.0
-        self._tol = tol
-        self._log_det_name = log_det
-        self._seed = seed
+        self.has_gradient = problem.log_det != "bound"
         # Of the last evaluation: where the next one starts from.
         self._solutions: dict[int, Array] = {}
-
-    @property
-    def has_gradient(self) -> bool:
-        """Whether there is a gradient."""
-        return self._log_det_name != "bound"
-
-    @property
-    def is_exact(self) -> bool:
-        """Whether all is computed from the factor: few rows, or factorised anyway."""
-        if self._solver.name != "auto":
-            return self._solver.name == "cholesky"
-        return self._known.is_small
 
     def bound(self, kernel: Any) -> Bound:
         """Return a kernel on the rows, with what is known of them from the last one."""
@@ -190,26 +138,18 @@ class Likelihood(BaseLikelihood):
 
     def system(self, kernel: Any, scales: Scales) -> System:
         """Return the linear system of some hyper-parameters."""
-        solver = replace(self._solver, name="cholesky") if self.is_exact else self._solver
-        return System(
-            bound=self.bound(kernel),
-            noise=scales.noise,
-            amplitude=scales.amplitude,
-            solver=solver,
-            row_scale=self.row_scale,
-        )
+        system: System = self._problem.system(self.bound(kernel), scales)
+        return system
 
     def diagonal_mean(self, values: Hyperparameters) -> float:
-        """Return the mean of the kernel matrix's diagonal, without amplitude."""
         return self.system(values.kernel, values.scales()[0]).mean_variance
 
     def spectrum(self, kernel: Any) -> Spectrum:
-        """Return the likelihood of this kernel under every noise and amplitude."""
         system = self.system(kernel, Scales(1.0, 1.0))
-        if self.is_exact and len(self._Y) <= _MAX_EIGEN_ROWS:
-            return ExactSpectrum(system, self._Y, self._log_jacobian, self.n_repeats)
-        rng = np.random.default_rng(self._seed())
-        return LanczosSpectrum(system, self._Y, rng, self._log_jacobian, self.n_repeats)
+        if self.is_exact and len(self.targets) <= _MAX_EIGEN_ROWS:
+            return ExactSpectrum(system, self.targets, self._log_jacobian, self.n_repeats)
+        rng = np.random.default_rng(self._problem.seed())
+        return LanczosSpectrum(system, self.targets, rng, self._log_jacobian, self.n_repeats)
 
     def _evaluate_pair(
         self, values: Hyperparameters, outputs: slice, names: Collection[str]
@@ -237,8 +177,8 @@ class Likelihood(BaseLikelihood):
 
     def _solve(self, system: System, outputs: slice) -> tuple[Array, float, bool]:
         """Return `B = A^-1 Y`, `tr(Y^T A^-1 Y)`, and whether they could be found."""
-        Y, scale = np.ascontiguousarray(self._Y[:, outputs]), self._scale[outputs]
-        tol = np.full(Y.shape[1], self._tol)
+        Y, scale = np.ascontiguousarray(self.targets[:, outputs]), self._scale[outputs]
+        tol = np.full(Y.shape[1], self._problem.tol)
         start = self._solutions.get(outputs.start)
         solution = system.solve(Y / scale, tol, None if start is None else start / scale)
         B = self._solutions[outputs.start] = solution.X * scale
@@ -251,21 +191,18 @@ class Likelihood(BaseLikelihood):
         solved = system.uses_cholesky(B.shape[1]) or within
         return B, data, solved
 
-    def _rng(self) -> np.random.Generator:
-        return np.random.default_rng(self._seed())
-
     def _log_det(self, system: System, n_outputs: int, *, derivative: bool) -> LogDet:
-        n = len(self._Y)
-        if self._log_det_name == "bound":
+        n = len(self.targets)
+        if not self.has_gradient:
             return LogDet(self._log_det_bound(system, n_outputs), 0.0, np.empty((n, 0)))
         if self.is_exact:
             return exact_log_det(system.factor, derivative=derivative)
-        Z = rademacher(n, count_probes(n), self._rng())
+        Z = rademacher(n, count_probes(n), np.random.default_rng(self._problem.seed()))
         return lanczos_log_det(system.multiply, Z, derivative=derivative)
 
     def _log_det_bound(self, system: System, n_outputs: int) -> float:
         """Return the bound of eq. 23; Ritz values are below eigenvalues, as `mu_2` needs."""
-        n = len(self._Y)
+        n = len(self.targets)
         start = np.ones((n, 1))
         lanczos = Lanczos(system.multiply, start, keep_basis=True, max_steps=_BOUND_STEPS)
         lanczos.run(_BOUND_STEPS)
@@ -286,6 +223,78 @@ class Likelihood(BaseLikelihood):
         tr(A^-1 dK)`, a sum of quadratic forms, which one pass takes apart by columns.
         """
         n_outputs = B.shape[1]
-        panel = scaled(self._row_scale, np.hstack([B / np.sqrt(values.amplitude[0]), V]))
+        panel = scaled(self.row_scale, np.hstack([B / np.sqrt(values.amplitude[0]), V]))
         signs = np.append(np.full(n_outputs, 0.5), np.full(V.shape[1], -0.5 * n_outputs))
         return panel, signs
+
+
+class LevelLikelihood(Likelihood):
+    r"""The likelihood of targets under a kernel on levels, from sums over weights.
+
+    With :math:`M = s I + V^{1/2} \Phi^T \Phi V^{1/2}`, :math:`c = V^{1/2} \Phi^T y` and
+    :math:`z = M^{-1} c`, its slope by the logarithm of a prior variance :math:`v_j` is
+    :math:`(z_j^2 / a - \gamma_j) / 2` for a target, :math:`\gamma_j = 1 - s [M^{-1}]_{jj}`.
+    """
+
+    def __init__(self, bound: LevelBound, problem: Any) -> None:
+        super().__init__(bound, problem)
+        self.has_gradient = True
+        self._normal = bound.normal_matrix(self.row_scale)
+        self._of_targets = bound.weights(scaled(self.row_scale, self.targets))
+        self._squares = np.einsum("ij,ij->j", self.targets, self.targets)
+
+    @property
+    def has_spectrum(self) -> bool:
+        """Whether eigenvalues are worth computing."""
+        return len(self._normal) <= _MAX_EIGEN_WEIGHTS
+
+    def _scaled(self, kernel: LevelKernel) -> tuple[Array, Array]:
+        root = np.sqrt(kernel.prior)
+        M = self._normal * root
+        M *= root[:, None]
+        return M, root[:, None] * self._of_targets
+
+    def spectrum(self, kernel: Any) -> Spectrum:
+        n = len(self.targets)
+        M, c = self._scaled(kernel)
+        nodes, Q = linalg.eigh(M, overwrite_a=True, check_finite=False)
+        real = nodes > _ROUNDING * max(float(np.max(nodes, initial=0.0)), 0.0)
+        nodes, Q = nodes[real], Q[:, real]
+        inside = (Q.T @ c) ** 2 / nodes[:, None]
+        rest = np.maximum(self._squares - inside.sum(axis=0), 0.0)
+        # Outside the span of the functions, eigenvalues are 0.
+        with_zero = np.append(nodes, 0.0)
+        data = [Measure(with_zero, np.append(*pair)) for pair in zip(inside.T, rest, strict=True)]
+        counts = np.append(np.ones(len(nodes)), float(n - len(nodes)))
+        traces = [Measure(with_zero, counts)]
+        return Spectrum(data, traces, n, self._log_jacobian, self.n_repeats)
+
+    def _evaluate_pair(
+        self, values: Hyperparameters, outputs: slice, names: Collection[str]
+    ) -> Evaluation:
+        (scales,) = values.scales()
+        scales.check()
+        s, kernel = scales.noise / scales.amplitude, values.kernel
+        M, c = self._scaled(kernel)
+        c = np.asfortranarray(c[:, outputs])
+        factor = CholeskyFactor.with_noise(M, s, "Raise noise or lower amplitude.")
+        z = factor.solve(c)
+        n_rows, n_outputs = len(self.targets), c.shape[1]
+        data = (float(np.sum(self._squares[outputs])) - float(np.sum(c * z))) / s
+        gamma = np.zeros(len(c))
+        if names:
+            gamma = 1.0 - s * factor.inverse_diagonal()
+        terms = Terms(
+            (n_rows, n_outputs),
+            data=data,
+            log_det=factor.log_det() + (n_rows - len(c)) * float(np.log(s)),
+            data_slope=(data - float(np.sum(z * z))) / s,
+            trace_inverse=(n_rows - float(gamma.sum())) / s,
+            n_repeats=self.n_repeats,
+        )
+        gradient = terms.gradient(scales) if names else {}
+        if "level_weights" in names:
+            slopes = 0.5 * (np.sum(z * z, axis=1) / scales.amplitude - n_outputs * gamma)
+            shares = kernel.of_measures[:, :-1] / kernel.prior[:-1]
+            gradient["level_weights"] = shares @ slopes[:-1]
+        return Evaluation(terms.log_likelihood(scales), 0.0, gradient)

@@ -8,7 +8,7 @@ likelihood costs no further product.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy import linalg
@@ -23,16 +23,6 @@ _MAX_STEPS = 512
 # Columns that one pass over the data serves well, and from how many rows on half as many.
 _WIDTH = 16
 _MANY_ROWS = 1 << 14
-
-
-class KernelMatrix(Protocol):
-    """A kernel matrix, which need not be stored."""
-
-    def kernel_matrix(self) -> Array:
-        """Return `K`."""
-
-    def product(self, V: Array) -> Array:
-        """Return `K V`."""
 
 
 @dataclass(frozen=True)
@@ -113,23 +103,10 @@ class Measure:
 def profiled_costs(nodes: Array, squares: Array, ratios: Array, n_repeats: float = 0.0) -> Array:
     """Return -2 times the log likelihood at ratios of noise to signal variance, less a constant.
 
-    Of a ratio `s` the best signal variance is the mean of `squares / (nodes + s)`.
-
-    Parameters
-    ----------
-    nodes : ndarray of shape (n_samples,)
-        Eigenvalues of the kernel matrix.
-    squares : ndarray of shape (n_samples, n_groups)
-        Squares of the targets in its eigenvectors: of one, or sums over those that share a noise.
-    ratios : ndarray of shape (n_ratios,)
-        The ratios.
-    n_repeats : float, default=0
-        Rows that equal others in all but their noise.
-
-    Returns
-    -------
-    costs : ndarray of shape (n_ratios, n_groups)
-        For a target each.
+    It is that of one target, of shape (n_ratios, n_groups): of a ratio `s` the best signal variance
+    is the mean of `squares / (nodes + s)`. `nodes` are eigenvalues of the kernel matrix, and
+    `squares`, of shape (n_samples, n_groups), those of targets in its eigenvectors, or sums over
+    targets that share a noise.
     """
     unit = float(nodes.mean()) or 1.0
     # What nodes are counted in cancels.
@@ -139,15 +116,16 @@ def profiled_costs(nodes: Array, squares: Array, ratios: Array, n_repeats: float
     return np.asarray((len(nodes) + n_repeats) * np.log((1.0 / A) @ squares) + determinant)
 
 
+@dataclass
 class Spectrum:
     """What is known of the kernel matrix: a measure for each target, and some for its trace."""
 
-    n_rows: int
     data: list[Measure]
     traces: list[Measure]
-    log_jacobian: float
+    n_rows: int
+    log_jacobian: float = 0.0
     """What is added to the likelihood of each target."""
-    n_repeats: float
+    n_repeats: float = 0.0
     """Rows that equal others in all but their noise."""
 
     def evaluate(self, values: Scales, outputs: slice) -> Evaluation:
@@ -176,45 +154,37 @@ class Spectrum:
 
     def refine(self) -> bool:
         """Come nearer to the spectrum; say whether there was anything to come nearer to."""
-        raise NotImplementedError
-
-
-class ExactSpectrum(Spectrum):
-    """All eigenvalues of the kernel matrix, and the targets in its eigenvectors."""
-
-    def __init__(
-        self,
-        system: KernelMatrix,
-        Y: Array,
-        log_jacobian: float = 0.0,
-        n_repeats: float = 0.0,
-    ) -> None:
-        self.n_rows, self.log_jacobian, self.n_repeats = len(Y), log_jacobian, n_repeats
-        nodes, Q = linalg.eigh(system.kernel_matrix(), overwrite_a=True, check_finite=False)
-        nodes = np.maximum(nodes, 0.0)
-        self.data = [Measure(nodes, weights) for weights in ((Q.T @ Y) ** 2).T]
-        self.traces = [Measure(nodes, np.ones(len(nodes)))]
-
-    def refine(self) -> bool:
-        """Say that nothing is left to refine."""
         return False
 
 
+class ExactSpectrum(Spectrum):
+    """All eigenvalues of the matrix of a system, and the targets in its eigenvectors."""
+
+    def __init__(
+        self, system: Any, Y: Array, log_jacobian: float = 0.0, n_repeats: float = 0.0
+    ) -> None:
+        nodes, Q = linalg.eigh(system.kernel_matrix(), overwrite_a=True, check_finite=False)
+        nodes = np.maximum(nodes, 0.0)
+        data = [Measure(nodes, weights) for weights in ((Q.T @ Y) ** 2).T]
+        traces = [Measure(nodes, np.ones(len(nodes)))]
+        super().__init__(data, traces, len(Y), log_jacobian, n_repeats)
+
+
 class LanczosSpectrum(Spectrum):
-    """Gauss quadratures for the targets and for vectors of random signs."""
+    """Gauss quadratures of a system's matrix for targets and for vectors of random signs."""
 
     def __init__(
         self,
-        system: KernelMatrix,
+        system: Any,
         Y: Array,
         rng: np.random.Generator,
         log_jacobian: float = 0.0,
         n_repeats: float = 0.0,
     ) -> None:
-        self.log_jacobian, self.n_repeats = log_jacobian, n_repeats
-        self.n_rows, self._n_outputs = n, n_outputs = Y.shape
+        n, self._n_outputs = Y.shape
+        super().__init__([], [], n, log_jacobian, n_repeats)
         width = _WIDTH if n <= _MANY_ROWS else _WIDTH // 2
-        n_probes = max(-n_outputs % width, 2)
+        n_probes = max(-self._n_outputs % width, 2)
         V = np.hstack([Y, rademacher(n, n_probes, rng)])
         self._lanczos = Lanczos(system.product, V, keep_basis=False, max_steps=_MAX_STEPS)
         self._run(_FIRST_STEPS)

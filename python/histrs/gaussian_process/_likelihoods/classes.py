@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from numbers import Number
 from typing import Any, ClassVar, Literal, NamedTuple, TypeAlias, cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, log_expit, softmax
+from sklearn.utils.validation import column_or_1d
 
 from histrs._calibration import logits_of_classes
 from histrs._repeats import equal_rows
@@ -20,9 +22,9 @@ from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, S
 from histrs.gaussian_process._learning.leave_one_out import folds_of, held_out, leave_one_out
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.problem import Problem
-from histrs.gaussian_process._likelihoods.bias import BiasSolution
 from histrs.gaussian_process._likelihoods.laplace import (
     LEAST_CURVATURE,
+    BiasSolution,
     LaplaceLikelihood,
     Mode,
     at_curvature,
@@ -42,10 +44,92 @@ from histrs.gaussian_process._row_weights import rows_of
 from histrs.gaussian_process._systems.rows import left_over, remove_rows
 from histrs.gaussian_process._systems.system import System
 
-ChosenName: TypeAlias = Literal["gaussian", "bernoulli", "softmax"]
-
 # Rows that the variance of the logit is chosen on, at most.
 _CHOSEN_ON = 1024
+
+
+def declared_with(
+    before: NDArray[Any] | None,
+    classes: ArrayLike | None,
+    labels: NDArray[Any],
+    known: list[NDArray[Any]],
+) -> NDArray[Any] | None:
+    """Return classes that stay without rows, and refuse labels that are neither these nor known."""
+    if classes is None:
+        return before
+    given = np.unique(column_or_1d(classes))
+    foreign = np.flatnonzero(~np.isin(of_one_type(labels), of_one_type(*known, given)))
+    if len(foreign) > 0:
+        raise ValueError(
+            f"y[{foreign[0]}] = {labels.tolist()[foreign[0]]!r} is neither in classes = "
+            f"{given.tolist()} nor known: add it to classes, or leave classes out."
+        )
+    return np.unique(given if before is None else of_one_type(before, given))
+
+
+def classes_of(name: str, declared: NDArray[Any] | None, labels: NDArray[Any]) -> NDArray[Any]:
+    """Return the classes of all rows and those declared: two at least."""
+    classes = np.unique(labels if declared is None else of_one_type(declared, labels))
+    if len(classes) < 2:
+        raise ValueError(
+            f"{name} needs samples of at least 2 classes, but y contains "
+            f"only one class: {classes.tolist()[0]!r}. Add samples of another one."
+        )
+    return classes
+
+
+def targets_of(labels: NDArray[Any], classes: NDArray[Any]) -> Array:
+    """Return +1 for the class of an output and -1 for others; one output for two classes."""
+    codes = np.searchsorted(classes, labels)
+    positive = codes[:, None] == ([1] if len(classes) == 2 else np.arange(len(classes)))
+    return np.where(positive, 1.0, -1.0)
+
+
+def weights_to_start_from(classes: NDArray[Any], before: NDArray[Any], weights: Array) -> Array:
+    """Return the weights of the outputs that there are now, from those of earlier classes.
+
+    The targets of n classes add up to 2 - n in every row, and their weights are as linear: so
+    much is known of a class that no row has been of.
+    """
+    if weights.shape[1] == 1:
+        weights = np.hstack([-weights, weights])
+    n = len(before)
+    of_new = weights.sum(axis=1) / (n - 2) if n > 2 else np.zeros(len(weights))
+    known = dict(zip(before.tolist(), weights.T, strict=True))
+    outputs = classes[1:] if len(classes) == 2 else classes
+    return np.column_stack([known.get(label, of_new) for label in outputs.tolist()])
+
+
+def one_an_output(systems: tuple[Any, ...], n_outputs: int) -> tuple[Any, ...]:
+    """Return as many systems as outputs: classes that are new begin like the last one."""
+    if len(systems) in (1, n_outputs):
+        return systems
+    return tuple(systems[min(k, len(systems) - 1)] for k in range(n_outputs))
+
+
+def of_one_type(*labels: NDArray[Any]) -> NDArray[Any]:
+    """Return all labels together, unless NumPy would turn numbers into strings."""
+    kinds = {_kind(part) for part in labels}
+    if len(kinds) > 1:
+        raise ValueError(
+            f"Labels are {' and '.join(sorted(kinds))}: give them all as one, as in earlier calls."
+        )
+    return np.concatenate(labels)
+
+
+def _kind(labels: NDArray[Any]) -> str:
+    if labels.dtype.kind in "biuf":
+        return "numbers"
+    if labels.dtype.kind != "O":
+        return "strings"
+    types = {
+        "strings" if isinstance(x, str) else "numbers" if isinstance(x, Number) else "objects"
+        for x in labels
+    }
+    return types.pop() if len(types) == 1 else "objects"
+
+
+ChosenName: TypeAlias = Literal["gaussian", "bernoulli", "softmax"]
 
 
 @dataclass(frozen=True)
@@ -114,19 +198,20 @@ class CodedClasses:
 
     def predictive_variance(self, posterior: Posterior, latent: Array) -> Array:
         """Return the posterior variance of targets, from that of latent functions."""
-        variance: Array = latent + posterior.noise
-        return variance
+        return np.asarray(latent + posterior.noise)
 
     def probabilities(self, posterior: Posterior, mean: Array, latent: Array) -> Array:
         """Return what the model says of classes, without further fitting."""
         logits = 2.0 * mean / self.predictive_variance(posterior, latent)
-        probabilities: Array = softmax(logits_of_classes(logits), axis=1)
-        return probabilities
+        return np.asarray(softmax(logits_of_classes(logits), axis=1))
 
 
 @dataclass(frozen=True)
 class LatentClasses:
-    """Classes that follow latent functions with a probability: by Laplace's approximation."""
+    """Classes that follow latent functions with a probability: by Laplace's approximation.
+
+    It answers what `CodedClasses` does.
+    """
 
     name: ChosenName
     """Of the probability: "bernoulli" or "softmax"."""
@@ -134,10 +219,7 @@ class LatentClasses:
 
     @property
     def calibration(self) -> dict[str, Any]:
-        """What is known of the calibration before anything is seen."""
         return {"matrix_scaling": False} if self.name == "softmax" else {}
-
-    # ---- modes -------------------------------------------------------------------------------
 
     def modes(
         self, base: System, Y: Array, sample_weight: Array | None, start: Array | None
@@ -191,10 +273,7 @@ class LatentClasses:
 
         return of_classes(made, Y, sample_weight, self.tol)
 
-    # ---- rows that are left out ----------------------------------------------------------------
-
     def left_out(self, fit: FittedClasses) -> Array:
-        """Return posterior means, less their level, of each row by a fit without it."""
         posterior, modes = fit.posterior, cast(Modes, fit.modes)
         if self.name == "softmax":
             base = posterior.system.with_row_scale(None)
@@ -206,7 +285,6 @@ class LatentClasses:
         return np.column_stack([left_out(*part, fit.stays) for part in parts])
 
     def held_out(self, fit: FittedClasses, seed: int) -> tuple[Array, NDArray[np.int64]]:
-        """Return them of some rows by fits without a part of all, and which rows they are."""
         posterior, modes = fit.posterior, cast(Modes, fit.modes)
         base = posterior.system.with_row_scale(None)
         folds = folds_of(equal_rows(base.X), index_of_best(fit.Y), seed)
@@ -221,33 +299,26 @@ class LatentClasses:
             scores.append(base.bound.means_held_out(without.bound, held, weights) + shift)
         return np.vstack(scores), np.concatenate(folds)
 
-    # ---- answers -----------------------------------------------------------------------------
-
     def noise(self, posterior: Posterior, mean: Array) -> Array:
-        """Return the noise variances with which labels of rows would be told."""
         f = mean.T
         if self.name == "softmax":
             P = softmax(f, axis=0)
             curvature = P * (P.sum(axis=0) - P)
         else:
             curvature = expit(f) * expit(-f)
-        noise: Array = 1.0 / np.maximum(curvature, LEAST_CURVATURE)
-        return noise
+        return np.asarray(1.0 / np.maximum(curvature, LEAST_CURVATURE))
 
     def predictive_variance(self, posterior: Posterior, latent: Array) -> Array:
-        """Return the posterior variance of latent functions: that is what is predicted."""
         return latent
 
     def probabilities(self, posterior: Posterior, mean: Array, latent: Array) -> Array:
-        """Return what the model says of classes, without further fitting."""
         # The mean of a logistic function of a normal variable (MacKay, 1992).
         z = mean / np.sqrt(1.0 + np.pi / 8.0 * latent)
         if self.name == "softmax":
             logs = z
         else:
             logs = np.hstack([log_expit(-z), log_expit(z)]) if z.shape[1] == 1 else log_expit(z)
-        probabilities: Array = softmax(logs, axis=1)
-        return probabilities
+        return np.asarray(softmax(logs, axis=1))
 
 
 def base_of(system: System, amplitude: float) -> System:

@@ -23,13 +23,13 @@ from histrs._solvers.row_scale import scale_both_sides
 from histrs._typing import Array
 from histrs._weights import index_of_best
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
-from histrs.gaussian_process._learning.leave_one_out import diagonal_of_inverse, less_left_out
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.spectrum import Evaluation
-from histrs.gaussian_process._likelihoods.bias import BIAS_VARIANCE, BiasSolution
 from histrs.gaussian_process._systems.system import System
 
-_MAX_STEPS = 60
+# Prior variance of the bias.
+BIAS_VARIANCE = 4.0
+MAX_STEPS = 60
 _LEAST_STEP = 1e-6
 _ROUNDING = 1e-13
 # Of a row that is certain: less would be lost beside others.
@@ -37,6 +37,28 @@ LEAST_CURVATURE = 1e-14
 # Variances of the logit that are tried, in units of the kernel's mean variance over the rows.
 _LEAST_UNIT = 1e-8
 _AMPLITUDES = np.logspace(-0.5, 2.5, 7)
+
+
+@dataclass(frozen=True)
+class BiasSolution:
+    """What a constant beside the kernel adds to it, by the formula of Sherman and Morrison."""
+
+    weights: Array
+    """`(K + W^-1 / a)^-1 1`."""
+    determinant: float
+    """Prior variance of the bias over its posterior one."""
+
+    def in_inverse(self, amplitude: float) -> Array:
+        """Return what it takes from the diagonal of the inverse."""
+        return np.asarray(BIAS_VARIANCE / amplitude / self.determinant * self.weights**2)
+
+    def root_covariance(self, seen: Array, prior: float) -> Array:
+        """Return `r`, where `r r^T` is what it adds to the covariance of functions of rows.
+
+        `seen` are scores of the rows by its weights; `prior` is what it adds to the functions: 1,
+        or 0 to the term of a feature.
+        """
+        return np.asarray((BIAS_VARIANCE / self.determinant) ** 0.5 * (prior - seen))
 
 
 @dataclass(frozen=True)
@@ -73,19 +95,14 @@ class Mode:
 
 
 def left_out(
-    system: System,
-    targets: Array,
-    weights: Array,
-    of_bias: BiasSolution,
-    stays: Array | None,
+    system: System, targets: Array, weights: Array, of_bias: BiasSolution, stays: Array | None
 ) -> Array:
     """Return means of targets, which are less the bias, of each row by a regression without it.
 
     `stays` is what part of each row it keeps; None for 0.
     """
-    diagonal = diagonal_of_inverse(system) - of_bias.in_inverse(system.amplitude)
-    means: Array = targets - weights / less_left_out(system, diagonal, stays)
-    return means
+    diagonal = system.inverse_diagonal - of_bias.in_inverse(system.amplitude)
+    return np.asarray(targets - weights / system.left_out(diagonal, stays))
 
 
 def find_mode(
@@ -98,23 +115,11 @@ def find_mode(
 ) -> Mode:
     """Return the mode by Newton's method, from `start` as weights that count the amplitude in.
 
-    Parameters
-    ----------
-    base : System
-        Without a scale of rows, and with a noise variance of 1.
-    positive : ndarray of bool of shape (n_samples,)
-        Which rows are of the class.
-    sample_weight : ndarray of shape (n_samples,) or None
-        What each row counts; None for 1.
-    tol : float
-        Largest entry of what is left of the gradient.
-    start : ndarray of shape (n_samples,), default=None
-        Where to start.
-    kernel_matrix : ndarray of shape (n_samples, n_samples), default=None
-        `K`, if the systems of steps shall be factorised.
+    The base has no scale of rows and a noise variance of 1. With a kernel matrix, the systems of
+    steps are factorised. No entry of the gradient that is left is above `tol`.
     """
     n = len(positive)
-    w = np.ones(n) if sample_weight is None else sample_weight
+    w = weights_or_ones(sample_weight, n)
     sign = np.where(positive, 1.0, -1.0)
     ratio = BIAS_VARIANCE / base.amplitude
 
@@ -138,7 +143,7 @@ def find_mode(
         residual = float(np.max(np.abs(gradient - weights / base.amplitude), initial=0.0))
         # At 0, no probability is off by more than a half, which a tolerance must not hide.
         done = residual <= tol and steps > 0
-        done |= (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
+        done |= (stuck and residual > 0.5 * last) or steps == MAX_STEPS
         last = residual
         targets = f + gradient / curvature
         system = at_curvature(base, curvature, kernel_matrix)
@@ -146,20 +151,35 @@ def find_mode(
         if done:
             return Mode(system, targets, new_weights, new_bias, residual, steps, value, of_bias)
         new_f = product(new_weights) + new_bias
-        # Near the mode, rounding hides what is gained; there the gradient tells.
-        rounding = _ROUNDING * (1.0 + abs(value))
-        step, stuck = 1.0, True
-        while step >= _LEAST_STEP:
-            tried = weights + step * (new_weights - weights)
-            tried_f = f + step * (new_f - f)
-            tried_bias = bias + step * (new_bias - bias)
-            reached = objective(tried, tried_f, tried_bias)
-            if reached > value - rounding:
-                stuck = reached < value + rounding
-                weights, f, bias, value = tried, tried_f, tried_bias, reached
-                break
-            step *= 0.5
+        direction = new_weights - weights, new_f - f, new_bias - bias
+        point, value, stuck = step_along(objective, (weights, f, bias), direction, value)
+        weights, f, bias = point
         steps += 1
+
+
+def step_along(
+    objective: Callable[..., float],
+    point: tuple[Any, ...],
+    direction: tuple[Any, ...],
+    value: float,
+) -> tuple[tuple[Any, ...], float, bool]:
+    """Return where a step leads that is halved while it loses, and whether it gains nothing.
+
+    Near the mode, rounding hides what is gained; there the gradient tells.
+    """
+    step, rounding = 1.0, _ROUNDING * (1.0 + abs(value))
+    while step >= _LEAST_STEP:
+        tried = tuple(at + step * of_step for at, of_step in zip(point, direction, strict=True))
+        reached = objective(*tried)
+        if reached > value - rounding:
+            return tried, reached, reached < value + rounding
+        step *= 0.5
+    return point, value, True
+
+
+def weights_or_ones(sample_weight: Array | None, n: int) -> Array:
+    """Return weights of rows; None is 1."""
+    return np.ones(n) if sample_weight is None else sample_weight
 
 
 def at_curvature(base: System, curvature: Array, kernel_matrix: Array | None = None) -> System:
@@ -184,21 +204,13 @@ def regress(system: System, targets: Array, tol: float) -> tuple[Array, float, B
 
 
 class LaplaceLikelihood(BaseLikelihood):
-    """The log marginal likelihood of classes by Laplace's approximation.
+    """The log marginal likelihood of classes, targets of +1 and -1, by Laplace's approximation.
 
-    Parameters
-    ----------
-    make_base : callable
-        Returns the system of hyper-parameters, as `find_mode` takes it.
-    Y : ndarray of shape (n_samples, n_outputs)
-        +1 where a row is of the class of an output, else -1.
-    sample_weight : ndarray of shape (n_samples,) or None
-        What each row counts; None for 1.
-    tol : float
-        As that of `find_mode`.
+    `make_base` returns the system of hyper-parameters, as `find_mode` takes it.
     """
 
     why_no_gradient = "likelihood='bernoulli' has no gradient: leave eval_gradient out."
+    has_gradient = False
 
     def __init__(
         self,
@@ -211,11 +223,6 @@ class LaplaceLikelihood(BaseLikelihood):
         self._make_base = make_base
         self._sample_weight = sample_weight
         self._tol = tol
-
-    @property
-    def has_gradient(self) -> bool:
-        """Whether there is a gradient."""
-        return False
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
         """Return the likelihood, summed over the outputs, whatever the noise variance is."""
@@ -231,17 +238,10 @@ def best_amplitude(
     kernel_matrix: Array,
     bounds: tuple[float, float],
 ) -> float:
-    """Return the variance of the logit of least loss.
+    """Return the variance of the logit of least loss, within bounds.
 
-    Parameters
-    ----------
-    loss : callable
-        Returns the loss of a variance, and where the next one may start; it is given where the one
-        before said, at first None.
-    kernel_matrix : ndarray of shape (n_samples, n_samples)
-        `K`, whose size is the unit of the variances that are tried.
-    bounds : tuple of float
-        Least and greatest variance.
+    `loss` returns the loss of a variance, and where the next one may start; it is given where the
+    one before said, at first None. Variances are tried in the unit of the kernel matrix.
     """
     mean = float(np.mean(np.diag(kernel_matrix)))
     unit = mean - float(np.mean(kernel_matrix))

@@ -1,30 +1,28 @@
-"""Fits of targets that miss different rows: those of the same rows share one."""
+"""Targets that are numbers: their units, and fits of those that miss different rows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import r2_score
+from sklearn.utils._missing import is_pandas_na
 from sklearn.utils.validation import check_consistent_length
 
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
-from histrs._weights import rows_at
-from histrs.gaussian_process._likelihoods.target_patterns import (
-    Pattern,
-    TrainingRows,
-    entries_of,
-    patterns_of,
-    refuse_empty,
-)
+from histrs._weights import RowWeights, rows_at
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._systems.rows import left_over
 
+# Part of the largest target that its spread must exceed to be one.
+_ROUNDING = 1e-14
+_OVERFLOW = "The sum or the spread of y overflows. Scale y down."
 # Fitted attributes with an entry for each target, those with a row for each training row too and
 # what missing targets have there, and vectors of which each fit has its own.
 _OF_TARGETS = ("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_")
@@ -32,11 +30,149 @@ _OF_ROWS = {"dual_coef_": 0.0, "Y_fit_": np.nan}
 _OF_FITS = ("theta_",)
 # What is learned of columns, and of targets, whatever rows they miss.
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_", "_targets_are_single")
-
 APART = (
     "Targets miss different rows, so that each pattern of missing rows has a model of its own: "
     "ask those of `pattern_fits_`, whose targets are in `pattern_targets_`."
 )
+
+
+def spreads(Y: Array, weights: Array | None) -> Array:
+    """Return the standard deviations of targets; of one value, what rounding leaves of it."""
+    means, less_means = centred(Y, weights)
+    largest = np.max(np.abs(less_means), axis=0, initial=0.0)
+    constant = largest == 0.0
+    largest[constant] = 1.0
+    squares = np.average((less_means / largest) ** 2, axis=0, weights=weights)
+    return np.where(constant, spread_of_one(means), largest * np.sqrt(squares))
+
+
+def spread_of_one(values: Array) -> Array:
+    """Return the spread of targets that all have these values, which is none."""
+    return np.maximum(_ROUNDING * np.abs(values), np.finfo(np.float64).tiny)
+
+
+def over(less_means: Array, units: Array) -> Array:
+    """Return targets over their units, in place."""
+    with np.errstate(over="ignore"):
+        less_means /= units
+    if not np.all(np.isfinite(less_means)):
+        raise ValueError(_OVERFLOW)
+    return less_means
+
+
+def centred(Y: Array, weights: Array | None) -> tuple[Array, Array]:
+    """Return the means, and the targets less these: 0 for targets of one value, up to rounding."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.average(Y, axis=0, weights=weights)
+        less_means = Y - means
+        largest = np.max(np.abs(less_means), axis=0, initial=0.0)
+    if not np.all(np.isfinite(largest)):
+        raise ValueError(_OVERFLOW)
+    constant = largest <= _ROUNDING * np.max(np.abs(Y), axis=0, initial=0.0)
+    means[constant] = Y[0, constant]
+    less_means[:, constant] = 0.0
+    return means, less_means
+
+
+class TrainingRows(NamedTuple):
+    """Rows to learn from."""
+
+    checked: Any
+    Y: Array
+    """Targets, NaN where they are missing."""
+    weights: Array | None
+    given: Any
+    """The rows as the user gave them."""
+
+
+class Pattern(NamedTuple):
+    """Targets that miss the same rows."""
+
+    rows: Indices
+    """Those that have them."""
+    targets: Indices
+
+
+def entries_of(y: Any) -> NDArray[Any]:
+    """Return targets as an array; what a frame of nullable columns lacks is NaN."""
+    if hasattr(y, "to_numpy") and hasattr(y, "iloc"):
+        try:
+            return np.asarray(y.to_numpy(dtype=np.float64, na_value=np.nan))
+        except (TypeError, ValueError):
+            pass
+    values = np.asarray(y)
+    if values.dtype.kind != "O":
+        return values
+    # Neither a number nor equal to itself or to anything else.
+    lacking = [is_pandas_na(entry) for entry in values.flat]
+    if not any(lacking):
+        return values
+    return np.where(np.reshape(lacking, values.shape), np.nan, values).astype(np.float64)
+
+
+def missing_targets(y: Any) -> NDArray[np.bool_] | None:
+    """Return which entries of a table of targets are NaN; None where none are, or it is no table.
+
+    A single column of targets that is one-dimensional is not looked at: scikit-learn refuses NaN.
+    """
+    if sparse.issparse(y):
+        return None
+    try:
+        values = entries_of(y)
+        if values.ndim != 2 or values.dtype.kind not in "fO":
+            return None
+        missing: NDArray[np.bool_] = np.isnan(values.astype(np.float64, copy=False))
+    except (TypeError, ValueError):
+        return None
+    return missing if np.any(missing) else None
+
+
+def filled(y: Any, missing: NDArray[np.bool_] | None) -> Any:
+    """Return targets with 0 where they are missing; pandas' NA is NaN, which checks can name."""
+    if missing is not None:
+        return np.where(missing, 0.0, np.asarray(entries_of(y), dtype=np.float64))
+    has_objects = getattr(getattr(y, "dtype", None), "kind", "") == "O"
+    return entries_of(y) if has_objects else y
+
+
+def with_targets(given: RowWeights, missing: NDArray[np.bool_] | None) -> RowWeights:
+    """Return the rows of positive weight that have a target at least, and their weights."""
+    if missing is None:
+        return given
+    indices = np.arange(len(missing)) if given.kept is None else given.kept
+    some = ~np.all(missing[indices], axis=1)
+    if not np.any(some):
+        raise ValueError(
+            "Every target of y is NaN in every row of positive weight: there is nothing to learn."
+        )
+    if np.all(some):
+        return given
+    return RowWeights(indices[some], None if given.weights is None else given.weights[some])
+
+
+def patterns_of(Y: Array) -> list[Pattern]:
+    """Return the patterns of missing targets, in the order of their first targets.
+
+    One that misses all rows has none.
+    """
+    seen = ~np.isnan(Y)
+    found: dict[bytes, list[int]] = {}
+    for k, column in enumerate(seen.T):
+        found.setdefault(column.tobytes(), []).append(k)
+    return [
+        Pattern(np.flatnonzero(seen[:, targets[0]]), np.array(targets))
+        for targets in found.values()
+    ]
+
+
+def refuse_empty(patterns: Sequence[Pattern]) -> None:
+    """Fail where a target is missing in every row."""
+    for pattern in patterns:
+        if len(pattern.rows) == 0:
+            raise ValueError(
+                f"y[:, {pattern.targets[0]}] is NaN in every row of positive weight: leave the "
+                "column out."
+            )
 
 
 @dataclass(frozen=True)
@@ -114,8 +250,6 @@ class Patterns:
             found.append(copied(fit).set_params(**model._parameters_of(targets, n_targets)))
         return found
 
-    # ---- rows that come and go -----------------------------------------------------------------
-
     def forget(self, removed: Indices, n_rows: int) -> None:
         """Remove some of the rows, each from the fits that have it."""
         model = self.model
@@ -135,8 +269,6 @@ class Patterns:
             left = new_index[rows]
             patterns.append(Pattern(left[left >= 0], targets))
         _keep(model, fits, patterns)
-
-    # ---- answers -----------------------------------------------------------------------------
 
     def ask(self, question: Callable[[Any], Any], axis: int = -1) -> Any:
         """Return what each fit says of its targets, which are along an axis, put together."""

@@ -28,27 +28,119 @@ from histrs._weights import index_of_best
 from histrs.gaussian_process._bound.all_pairs import check_memory
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.spectrum import Evaluation
-from histrs.gaussian_process._likelihoods.bias import BIAS_VARIANCE
 from histrs.gaussian_process._likelihoods.laplace import (
+    BIAS_VARIANCE,
     LEAST_CURVATURE,
+    MAX_STEPS,
     LaplaceLikelihood,
     Mode,
     at_curvature,
     regress,
-)
-from histrs.gaussian_process._likelihoods.softmax_newton import (
-    NewtonSystem,
-    curvature_of,
-    factor_of,
+    step_along,
+    weights_or_ones,
 )
 from histrs.gaussian_process._systems.system import System
 
-_MAX_STEPS = 60
-_LEAST_STEP = 1e-6
-_ROUNDING = 1e-13
+# Part of the right-hand side that a Newton step leaves, and its most iterations.
+_OF_STEP = 0.1
+_MAX_ITER = 1000
+# Iterations that tell that factors are of probabilities too far away.
+_STALE = 12
 # Rows whose covariances are computed at a time, at most, and numbers that they take.
 _ROWS = 256
 _NUMBERS = 2**24
+
+
+class NewtonSystem:
+    r"""`(I + W C) x = b`, with factors that are kept while they serve.
+
+    With `W = R R^T`, row by row, it is :math:`x = b - R z` where
+    :math:`(I + R^T C R) z = R^T C b`, whose eigenvalues are 1 at least, however singular `C` is.
+    As :math:`W \le V = 2 \mathrm{diag}(W)`, and with :math:`N = V^{-1/2} R`, what they are
+    preconditioned by, :math:`I - R^T (C^{-1} + V)^{-1} R = I - N^T N + N^T B^{-1} N`,
+    :math:`B = I + V^{1/2} C V^{1/2}`, is positive definite, and `B` is a matrix per class.
+    """
+
+    def __init__(self, C: Array, w: Array) -> None:
+        self._C = C
+        self._w = w
+        self._factors: list[Array] = []
+
+    def solve(self, P: Array, b: Array) -> tuple[Array, Array]:
+        """Return `x` and `C x` where probabilities are so."""
+        curvature = _Curvature(P, self._w)
+        if not self._factors:
+            roots = np.sqrt(2.0 * curvature_of(P, self._w))
+            self._factors = [factor_of(self._C, root) for root in roots.T]
+        x, Cx, n_iter = self._conjugate_gradients(curvature, b)
+        if n_iter > _STALE:
+            self._factors = []
+        return x, Cx
+
+    def _conjugate_gradients(self, curvature: _Curvature, b: Array) -> tuple[Array, Array, int]:
+        x, Cx = b, self._C @ b
+        r = curvature.transposed(Cx)
+        y = p = self._preconditioned(curvature, r)
+        rho = float(np.sum(r * y))
+        n_iter = 0
+        # By what the step misses the maximum of the quadratic, nearly, and what it gains.
+        while n_iter < _MAX_ITER and rho > 0.0:
+            missed, gained = float(np.sum(r * r)) - rho, float(np.sum(b * Cx))
+            if missed <= _OF_STEP**2 * gained:
+                break
+            root_p = curvature.root(p)
+            C_root_p = self._C @ root_p
+            Bp = p + curvature.transposed(C_root_p)
+            step = rho / float(np.sum(p * Bp))
+            x, Cx, r = x - step * root_p, Cx - step * C_root_p, r - step * Bp
+            y = self._preconditioned(curvature, r)
+            rho, last = float(np.sum(r * y)), rho
+            p = y + rho / last * p
+            n_iter += 1
+        return x, self._C @ x, n_iter
+
+    def _preconditioned(self, curvature: _Curvature, r: Array) -> Array:
+        scaled = curvature.root(r) / curvature.scale
+        seen = np.empty_like(scaled)
+        for c, L in enumerate(self._factors):
+            half = linalg.blas.dtrsv(L, scaled[:, c], lower=1)
+            seen[:, c] = scaled[:, c] - linalg.blas.dtrsv(L, half, lower=1, trans=1)
+        return r - curvature.transposed(seen / curvature.scale)
+
+
+class _Curvature:
+    """`W = R R^T` of every row."""
+
+    def __init__(self, P: Array, w: Array) -> None:
+        self._P = P
+        self._root_P = np.sqrt(P)
+        self._root_w = np.sqrt(w)[:, None]
+        self.scale = np.sqrt(2.0 * curvature_of(P, w))
+        """Roots of `V`."""
+
+    def root(self, y: Array) -> Array:
+        """Return `R y`."""
+        taken = np.sum(self._root_P * y, axis=1, keepdims=True)
+        return np.asarray(self._root_w * (self._root_P * y - self._P * taken))
+
+    def transposed(self, u: Array) -> Array:
+        """Return `R^T u`."""
+        taken = np.sum(self._P * u, axis=1, keepdims=True)
+        return np.asarray(self._root_w * self._root_P * (u - taken))
+
+
+def curvature_of(P: Array, w: Array) -> Array:
+    # 1 - pi, without the digits that are lost where one is certain.
+    others = P.sum(axis=1, keepdims=True) - P
+    return np.asarray(np.maximum(w[:, None] * P * others, LEAST_CURVATURE))
+
+
+def factor_of(C: Array, root: Array) -> Array:
+    """Return the lower factor of `I + diag(root) C diag(root)`; what is above it says nothing."""
+    B = np.array(C, order="F")
+    scale_both_sides(root, B)
+    B[np.diag_indices_from(B)] += 1.0
+    return factorise_in_place(B)
 
 
 @dataclass(frozen=True)
@@ -67,15 +159,7 @@ class SoftmaxMode:
 
 
 class SoftmaxPrior:
-    """The prior of each class's function at the training rows.
-
-    Parameters
-    ----------
-    kernel_matrix : ndarray of shape (n_samples, n_samples)
-        `K`.
-    amplitude : float
-        `a`.
-    """
+    """The prior of each class's function at the training rows, `a K` and a bias."""
 
     def __init__(self, kernel_matrix: Array, amplitude: float) -> None:
         self.covariance = amplitude * kernel_matrix + BIAS_VARIANCE
@@ -94,22 +178,8 @@ class SoftmaxPrior:
         tol: float,
         start: Array | None = None,
     ) -> SoftmaxMode:
-        """Return the mode by Newton's method.
-
-        Parameters
-        ----------
-        labels : ndarray of shape (n_samples,)
-            The indices of the rows' classes.
-        n_classes : int
-            How many classes there are.
-        sample_weight : ndarray of shape (n_samples,) or None
-            What each row counts; None for 1.
-        tol : float
-            Largest entry of what is left of the gradient.
-        start : ndarray of shape (n_samples, n_classes), default=None
-            `alpha` to start from.
-        """
-        w = _weights(sample_weight, len(labels))
+        """Return the mode by Newton's method, from `start` as `alpha`, for indices of classes."""
+        w = weights_or_ones(sample_weight, len(labels))
         C, rows = self.covariance, np.arange(len(labels))
         targets = np.zeros((len(labels), n_classes))
         targets[rows, labels] = 1.0
@@ -134,21 +204,12 @@ class SoftmaxPrior:
             residual = float(np.max(np.abs(gradient - alpha), initial=0.0))
             # At 0 no probability is off by more than one, which a tolerance must not hide.
             done = residual <= tol and steps > 0
-            done |= (stuck and residual > 0.5 * last) or steps == _MAX_STEPS
+            done |= (stuck and residual > 0.5 * last) or steps == MAX_STEPS
             if done:
                 return SoftmaxMode(alpha, f, P, residual, steps, value)
             last = residual
-            direction, of_direction = solver.solve(P, gradient - alpha)
-            rounding = _ROUNDING * (1.0 + abs(value))
-            step, stuck = 1.0, True
-            while step >= _LEAST_STEP:
-                tried, tried_f = alpha + step * direction, f + step * of_direction
-                reached = objective(tried, tried_f)
-                if reached > value - rounding:
-                    stuck = reached < value + rounding
-                    alpha, f, value = tried, tried_f, reached
-                    break
-                step *= 0.5
+            along = solver.solve(P, gradient - alpha)
+            (alpha, f), value, stuck = step_along(objective, (alpha, f), along, value)
             steps += 1
 
     def log_evidence(self, mode: SoftmaxMode, sample_weight: Array | None) -> float:
@@ -157,7 +218,7 @@ class SoftmaxPrior:
         With :math:`E_c = (C + D_c^{-1})^{-1}`, :math:`D_c = w \pi_c`, it is eq. 3.44 with
         :math:`|I + C W| = |\sum_c E_c| \prod_c |I + C D_c| / \prod_i w_i`.
         """
-        w = _weights(sample_weight, len(mode.f))
+        w = weights_or_ones(sample_weight, len(mode.f))
         M, half, _ = self._inverses(mode, w)
         half += float(np.sum(np.log(np.diag(M)))) - 0.5 * float(np.sum(np.log(w)))
         return mode.log_posterior - half
@@ -172,7 +233,7 @@ class SoftmaxPrior:
         mean is :math:`f_i - V_i w_i (t_i - \pi_i)`. A row of which a part stays loses the rest of
         :math:`w_i`.
         """
-        w = _weights(sample_weight, len(mode.f))
+        w = weights_or_ones(sample_weight, len(mode.f))
         P, n_classes = mode.probabilities, mode.f.shape[1]
         M, _, inverses = self._inverses(mode, w)
         means = np.empty_like(mode.f)
@@ -230,25 +291,8 @@ def softmax_modes(
 ) -> list[Mode]:
     """Return the mode of each class's function, the others being what they are.
 
-    Parameters
-    ----------
-    base : System
-        Without a scale of rows, and with a noise variance of 1.
-    Y : ndarray of shape (n_samples, n_classes)
-        +1 where a row is of the class, else -1.
-    sample_weight : ndarray of shape (n_samples,) or None
-        What each row counts; None for 1.
-    tol : float
-        Largest entry of what is left of the gradient.
-    start : ndarray of shape (n_samples, n_classes) or None
-        Weights, the amplitude counted in, to start from.
-    kernel_matrix : ndarray of shape (n_samples, n_samples) or None
-        `K`, if systems can be factorised.
-
-    Raises
-    ------
-    ValueError
-        If they cannot.
+    Arguments are as of `laplace.find_mode`, with a column of targets for each class; without a
+    kernel matrix, systems cannot be factorised, which is refused.
     """
     n, n_classes = Y.shape
     if kernel_matrix is None:
@@ -261,7 +305,7 @@ def softmax_modes(
     prior = SoftmaxPrior(kernel_matrix, base.amplitude)
     first = None if start is None else start / base.amplitude
     mode = prior.find_mode(index_of_best(Y), n_classes, sample_weight, tol, first)
-    curvatures = curvature_of(mode.probabilities, _weights(sample_weight, n))
+    curvatures = curvature_of(mode.probabilities, weights_or_ones(sample_weight, n))
     modes = []
     for f, gradient, curvature in zip(mode.f.T, mode.alpha.T, curvatures.T, strict=True):
         targets = f + gradient / curvature
@@ -292,7 +336,6 @@ class SoftmaxLikelihood(LaplaceLikelihood):
     why_no_gradient = "likelihood='softmax' has no gradient: leave eval_gradient out."
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
-        """Return the likelihood, whatever the noise variance is."""
         base = self._make_base(values)
         prior = SoftmaxPrior(base.kernel_matrix(), base.amplitude)
         labels, n_classes = index_of_best(self.targets), self.targets.shape[1]
@@ -301,10 +344,5 @@ class SoftmaxLikelihood(LaplaceLikelihood):
         return Evaluation(evidence, 0.0, {}, mode.residual <= self._tol)
 
 
-def _weights(sample_weight: Array | None, n: int) -> Array:
-    return np.ones(n) if sample_weight is None else sample_weight
-
-
 def _balanced(V: Array) -> Array:
-    balanced: Array = V - V.mean(axis=1, keepdims=True)
-    return balanced
+    return np.asarray(V - V.mean(axis=1, keepdims=True))

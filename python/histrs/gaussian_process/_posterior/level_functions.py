@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from histrs._typing import Array
-from histrs.gaussian_process._kernels.level_columns import LevelColumn, LevelPair, evenly
+from histrs.gaussian_process._kernels.levels import LevelColumn, LevelPair, evenly
 from histrs.gaussian_process._posterior.posterior import Posterior
 
 

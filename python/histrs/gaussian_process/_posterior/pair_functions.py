@@ -9,7 +9,7 @@ import numpy as np
 
 from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairTerm
-from histrs.gaussian_process._learning.pair_search import Interactions, check_pairs
+from histrs.gaussian_process._kernels.additive import Pairs, check_pairs
 from histrs.gaussian_process._posterior.level_functions import function_of_pair
 from histrs.gaussian_process._posterior.posterior import Posterior
 
@@ -29,7 +29,7 @@ class PairFunction(NamedTuple):
 
 
 def pair_functions(
-    state: dict[str, Any], pairs: Interactions | None, spread: Callable[[Array], Array] | None
+    state: dict[str, Any], pairs: Pairs | None, spread: Callable[[Array], Array] | None
 ) -> list[PairFunction]:
     """Return the functions of some of a fitted model's pairs, or of all.
 

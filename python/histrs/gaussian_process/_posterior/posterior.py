@@ -23,7 +23,7 @@ from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._bound.pairs import PairTerm
 from histrs.gaussian_process._bound.scores import ExactScore, Score
 from histrs.gaussian_process._bound.splines import SmoothTerm
-from histrs.gaussian_process._likelihoods.bias import BiasSolution
+from histrs.gaussian_process._likelihoods.laplace import BiasSolution
 from histrs.gaussian_process._options import Interpolation, VarianceName
 from histrs.gaussian_process._posterior.cached_variance import CachedVariance, n_solved_of
 from histrs.gaussian_process._posterior.variance import (

@@ -15,7 +15,7 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from histrs import _histrs
 from histrs._solvers.log_det import largest_eigenvalue_bound
 from histrs._typing import Array, Matrix
-from histrs.gaussian_process._bound.additive import AdditiveBound
+from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.scores import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._systems.system import System
 
@@ -121,8 +121,8 @@ def _score(
     return TabulatedScore(columns, V, n_bins, "linear", n_threads)
 
 
-def _additive(system: System) -> AdditiveBound:
-    if not isinstance(system.bound, AdditiveBound):
+def _additive(system: System) -> MinimaBound:
+    if not isinstance(system.bound, MinimaBound):
         raise TypeError("there are no columns")
     return system.bound
 

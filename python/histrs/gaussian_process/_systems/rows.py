@@ -41,25 +41,8 @@ def insert_rows(
 ) -> System:
     """Return the system with further rows behind its own.
 
-    Parameters
-    ----------
-    system : System
-        The system before, which stays as it is.
-    X : rows
-        The rows, as those of the system.
-    n_outputs : int
-        How many targets will be solved for.
-    row_scale : ndarray of shape (n_rows,), default=None
-        Roots of the weights of the new rows; None for 1.
-    weights : ndarray of shape (n_rows,), default=None
-        Weights of the new rows, by which functions are centred; None for 1.
-    bound : Bound, default=None
-        The kernel on all rows, if it is known.
-
-    Raises
-    ------
-    ValueError
-        If an entry of `X` is not one that the kernel takes.
+    Their weights, by which functions are centred, have the roots `row_scale` where systems are
+    scaled; None is 1. `bound` is the kernel on all rows, if it is known.
     """
     bound = system.bound.inserted(X, weights) if bound is None else bound
     n_new = X.shape[0]
@@ -99,19 +82,7 @@ def _grown_factor(system: System, T: Any, row_scale: Array | None) -> CholeskyFa
 def remove_rows(
     system: System, removed: Indices, n_outputs: int, *, bound: Bound | None = None
 ) -> System:
-    """Return the system without some of its rows.
-
-    Parameters
-    ----------
-    system : System
-        The system before, which stays as it is.
-    removed : ndarray of int
-        Which rows, in ascending order.
-    n_outputs : int
-        How many targets will be solved for.
-    bound : Bound, default=None
-        The kernel on the other rows, if it is known.
-    """
+    """Return the system without some of its rows, which are in ascending order."""
     kept = left_over(system.bound.n_rows, removed)
     bound = system.bound.removed(kept, removed) if bound is None else bound
     shrunk = replace(
@@ -161,13 +132,7 @@ def left_over(n: int, removed: Indices) -> Indices:
 
 
 def rows_to_forget(indices: ArrayLike, n: int) -> Indices:
-    """Return row numbers in ascending order, checked.
-
-    Raises
-    ------
-    ValueError
-        If they are not integers, not those of rows, repeat, or leave nothing.
-    """
+    """Return row numbers in ascending order, each that of a row, and not those of all."""
     given: NDArray[Any] = np.asarray(indices)
     if given.size == 0:
         return np.empty(0, dtype=np.int64)

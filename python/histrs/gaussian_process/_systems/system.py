@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, Self
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,7 @@ from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.row_scale import scale_both_sides, scaled
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
-from histrs.gaussian_process._bound.additive import AdditiveBound
+from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._learning.hyperparameters import LARGEST, Scales
 from histrs.gaussian_process._memory import physical_memory
@@ -49,6 +49,9 @@ _ENTRIES = 1 << 20
 _MOST_FACTORISED = 1024
 # The trace of the kernel matrix, times which the preconditioner counts as noise at least.
 LEAST_NOISE = 1e-12
+
+# Is told of the residual of each right-hand side.
+Report: TypeAlias = Callable[[Array], None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,16 +222,25 @@ class System:
         trace = self.diagonal.sum()
         return survives_single_precision(trace, self.s) and self.s > 1e-15 and trace < 1e15
 
+    @property
+    def inverse_diagonal(self) -> Array:
+        """Diagonal of `(K + s W^-1)^-1`, by the factor."""
+        diagonal: Array = self.factor.inverse_diagonal()
+        return diagonal if self.row_scale is None else self.row_scale**2 * diagonal
+
+    def left_out(self, inverse_diagonal: Array, stays: Array | None) -> Array:
+        """Return what divides weights where `stays`, a part of each row, is not left out."""
+        if stays is None:
+            return inverse_diagonal
+        of_rows = 1.0 if self.row_scale is None else self.row_scale**2
+        return np.asarray((1.0 - stays) * inverse_diagonal + stays * (of_rows / self.s))
+
     def tolerance(self, tol: Array) -> Array:
         """Return tolerances, as far as what is kept of the rows can tell."""
         return np.maximum(tol, self.bound.least_tol)
 
     def solve_targets(
-        self,
-        Y: Array,
-        tol: Array,
-        start: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
+        self, Y: Array, tol: Array, start: Array | None = None, callback: Report | None = None
     ) -> Solution:
         """Return the weights of the training rows with which targets `Y` are predicted."""
         r = self.row_scale
@@ -240,19 +252,12 @@ class System:
         return replace(solution, X=scaled(r, solution.X))
 
     def solve(
-        self,
-        Y: Array,
-        tol: Array,
-        X0: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
+        self, Y: Array, tol: Array, X0: Array | None = None, callback: Report | None = None
     ) -> Solution:
         """Solve `(K + s I) B = Y` until no entry of a column's residual is above its `tol`."""
         if self.uses_cholesky(Y.shape[1]):
             return self._solve_by_factor(Y, tol)
-        tol, costs = self.tolerance(tol), self.bound.costs(Y.shape[1])
-        if self.solver.name != "auto" or costs is None:
-            return self._solve_iteratively(Y, tol, X0, callback)
-        return self._solve_surely(Y, tol, costs, X0, callback)
+        return self._solve_without_factor(Y, tol, X0, callback)
 
     def _solve_by_factor(self, Y: Array, tol: Array) -> Solution:
         """Solve by the factor, and refine what rounding left, as long as that helps."""
@@ -273,19 +278,17 @@ class System:
             B, residual = better, left
         return Solution(B, residual, once)
 
-    def _solve_surely(
-        self,
-        Y: Array,
-        tol: Array,
-        costs: tuple[float, float],
-        X0: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
+    def _solve_without_factor(
+        self, Y: Array, tol: Array, X0: Array | None = None, callback: Report | None = None
     ) -> Solution:
         """Solve by iterations, and where these do not end, by what does.
 
         They get as much time as a factorisation takes where there is memory for one; elsewhere the
         other preconditioner gets its turn.
         """
+        tol, costs = self.tolerance(tol), self.bound.costs(Y.shape[1])
+        if self.solver.name != "auto" or costs is None:
+            return self._solve_iteratively(Y, tol, X0, callback)
         factorisation, iteration = costs
         max_iter = self.solver.max_iter
         fits = 8 * len(Y) ** 2 <= _MEMORY_SHARE * physical_memory()
@@ -312,7 +315,7 @@ class System:
         Y: Array,
         tol: Array,
         X0: Array | None = None,
-        callback: Callable[[Array], None] | None = None,
+        callback: Report | None = None,
         max_iter: int | None = None,
     ) -> Solution:
         """Solve for as many right-hand sides at a time as there is work space for."""
@@ -347,12 +350,7 @@ class System:
         return replace(found, stagnated=stagnated)
 
     def _solve_together(
-        self,
-        Y: Array,
-        tol: Array,
-        X0: Array | None,
-        callback: Callable[[Array], None] | None,
-        max_iter: int,
+        self, Y: Array, tol: Array, X0: Array | None, callback: Report | None, max_iter: int
     ) -> Solution:
         solve = self._iterative_solver(Y.shape[1])
         # Between the products of the core, BLAS has little to do; its threads would spin while
@@ -384,7 +382,7 @@ class System:
     def _descent(self) -> Descent:
         """Return what takes steps in rows: weights of rows are noise of their own."""
         bound = self.bound
-        if not isinstance(bound, AdditiveBound):
+        if not isinstance(bound, MinimaBound):
             raise TypeError("the kernel has no columns")
         rows = _histrs.CoordinateDescent(bound.columns, bound.n_threads)
         r = np.ones(bound.n_rows) if self.row_scale is None else self.row_scale
@@ -449,13 +447,6 @@ class System:
                 solved[rows] = solution.residual <= self.tolerance(limit)
             variance[rows] = prior[rows] - explained
         return np.maximum(variance, 0.0), solved
-
-    def _solve_without_factor(self, Y: Array, tol: Array) -> Solution:
-        """Solve by iterations, whatever so many right-hand sides would be worth."""
-        tol, costs = self.tolerance(tol), self.bound.costs(Y.shape[1])
-        if self.solver.name != "auto" or costs is None:
-            return self._solve_iteratively(Y, tol)
-        return self._solve_surely(Y, tol, costs)
 
     def latent_covariance(self, X: Any) -> Array:
         """Return `k(X, X) - k_X^T (K + s I)^-1 k_X` of all pairs of rows."""

@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from histrs._typing import Array
 from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
-from histrs.gaussian_process._kernels.additive import AdditiveTerms
+from histrs.gaussian_process._kernels.additive import AdditiveTerms, Interactions
 from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._kernels.distances import DistanceMixture, Norm
 from histrs.gaussian_process._kernels.even import EvenMixture
-from histrs.gaussian_process._kernels.interactions import Interactions
 from histrs.gaussian_process._kernels.intersection import Intersection
 from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning import distances, levels

@@ -1,9 +1,10 @@
-"""Kernels of scikit-learn as terms of ours."""
+"""Kernels of rows of numbers: the linear one, and those of scikit-learn."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -13,6 +14,64 @@ from sklearn.gaussian_process.kernels import Kernel as PeerKernel
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._learning.hyperparameters import Bounds
+
+
+@dataclass(repr=False, eq=False)
+class Linear(Kernel):
+    r"""The inner product of centred rows, :math:`v\, (x - m)^\top (x' - m)`.
+
+    With the means `m` of the training rows, it is the covariance of linear functions whose slopes
+    have the variance `v` each.
+
+    Parameters
+    ----------
+    variance : float or "scale", default="scale"
+        Variance of a slope, where the search starts. "scale" is one over the mean squared length
+        of a centred training row.
+    variance_bounds : pair or "fixed", default=(1e-6, 1e6)
+        Least and greatest variance in the search, as multiples of the unit: 1, or what "scale" is.
+        "fixed" keeps the start.
+
+    Attributes
+    ----------
+    variance_ : float
+        The variance of a fit.
+    mean_ : ndarray of shape (n_features,)
+        `m`.
+
+    Examples
+    --------
+    >>> from histrs.gaussian_process.kernels import Linear
+    >>> Linear(1.0)([[0.0], [2.0]])
+    array([[ 1., -1.],
+           [-1.,  1.]])
+    """
+
+    multiplies: ClassVar[str] = "variance"
+    ends_are_answers: ClassVar[frozenset[str]] = frozenset({"variance"})
+
+    variance: float | str = "scale"
+    variance_bounds: Bounds = (1e-6, 1e6)
+
+    def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
+        X = np.asarray(X, dtype=np.float64)
+        self.mean_ = np.average(X, axis=0, weights=weights)
+        self._unit = 1.0
+        if self.variance == "scale":
+            size = float(np.mean(np.sum((X - self.mean_) ** 2, axis=1)))
+            self._unit = self.variance_ = 1.0 / size if size > 0.0 else 1.0
+
+    def parts(self, X: Array, Y: Array | None, n_threads: int) -> tuple[Array, ...]:
+        """Return inner products."""
+        X = self._centred(X)
+        return (X @ (X if Y is None else self._centred(Y)).T,)
+
+    def diagonal(self, X: Array, n_threads: int) -> Array:
+        X = self._centred(X)
+        return np.asarray(self.variance_ * np.einsum("ij,ij->i", X, X))
+
+    def _centred(self, X: Any) -> Array:
+        return np.asarray(X, dtype=np.float64) - self.mean_
 
 
 class Peer(Kernel):
@@ -55,29 +114,23 @@ class Peer(Kernel):
         return X, Y
 
     def matrix(self, parts: Any) -> Array:
-        """Return the kernel matrix."""
         return np.array(self.kernel_(*parts), dtype=np.float64, order="C")
 
     def derivative(self, name: str, parts: Any) -> Array:
-        """Return the derivative by the logarithm of a parameter."""
         _, slopes = self.kernel_(parts[0], eval_gradient=True)
         return np.ascontiguousarray(slopes[:, :, int(name.removeprefix("theta"))])
 
     def diagonal(self, X: Array, n_threads: int) -> Array:
-        """Return the kernel of every row with itself."""
         return np.array(self.kernel_.diag(X), dtype=np.float64)
 
     def free(self) -> dict[str, Bounds]:
-        """Return the bounds of the parameters that are to be learned, by their place in `theta`."""
         bounds = np.exp((self.kernel_ if self.is_taken else self.kernel).bounds)
         return {f"theta{k}": (float(low), float(high)) for k, (low, high) in enumerate(bounds)}
 
     def parameter(self, name: str) -> Any:
-        """Return a parameter, which is positive."""
         return float(np.exp(self.kernel_.theta[int(name.removeprefix("theta"))]))
 
     def with_parameters(self, values: Mapping[str, Any]) -> Self:
-        """Return the kernel with some parameters replaced."""
         theta = self.kernel_.theta.copy()
         for name, value in values.items():
             theta[int(name.removeprefix("theta"))] = np.log(value)

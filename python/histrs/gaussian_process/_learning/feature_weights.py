@@ -1,4 +1,6 @@
-"""Weights of the features that the likelihood asks for, as far as held-out rows agree.
+"""Weights of features: by their spread or as they are, or those that the likelihood asks for.
+
+The last are followed as far as held-out rows agree.
 
 The slope of the likelihood by the logarithm of a weight is half the difference of
 `w alpha^T K_d alpha` and `w tr(A^-1 K_d)` (Rasmussen and Williams, 2006, equation 5.9), and its
@@ -15,6 +17,9 @@ near their targets and a few rows are surely wrong.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,10 +33,26 @@ from histrs._checks.validation import to_core
 from histrs._distributed.rows import in_memory
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array, Matrix
+from histrs._weights import index_of_best
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
+from histrs.gaussian_process._learning.likelihood import Likelihood
+from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._learning.spectrum import profiled_costs
-from histrs.gaussian_process._learning.weights import VAGUE_INTERCEPT
 
+# Variance of the intercept, in means of the kernel over the rows: from 1 on, it hardly matters
+# which.
+VAGUE_INTERCEPT = 3.0
+# Rows whose likelihood tells: twice as many take four to eight times as long.
+_MOST_ROWS = 512
+# Logarithm of the likelihood ratio from which on columns count as they are. Below, the rows hardly
+# tell, and the units of columns should not.
+_CLEAR = 8.0
+# Mean of the kernel's diagonal, which needs no weights up to this, and down to 1 over this.
+_USUAL = 1e6
+_LARGEST_EXPONENT = 1000
+# Ratios of noise to the mean diagonal of the kernel, of which the likeliest is taken.
+_RATIOS = np.logspace(-6, 3, 60)
 _MAX_ROWS = 2048
 _N_FOLDS = 3
 _MAX_STEPS = 12
@@ -39,7 +60,7 @@ _MAX_STEPS = 12
 _PATIENCE = 4
 # Part of the error without steps that the error with them must be below, and its standard errors.
 _GAIN = 0.95
-_CLEAR = 2.0
+_CLEAR_GAIN = 2.0
 # Precision of the prior on the logarithm of a weight in units of the start.
 _PRECISION = 0.3
 # The largest step of a logarithm.
@@ -47,9 +68,66 @@ _MOST = 3.0
 # Draws that means and variances of quadratic forms are estimated from.
 _N_DRAWS = 24
 # Ratios of noise to signal, in units of the largest eigenvalue, of which the likeliest is taken.
-_RATIOS = np.logspace(-8, 1, 60)
+_RATIOS_OF_LARGEST = np.logspace(-8, 1, 60)
 # The least factor of a weight, in units of the largest.
 _LEAST = 1e-12
+
+
+def likelier_weights(problem: Problem, start: Hyperparameters, intercept: Any) -> Hyperparameters:
+    """Return the start, or one with features of weight 1 where that is clearly likelier.
+
+    Each kernel has the noise and signal variances that suit it best; of more rows, 512 tell.
+    """
+    likelihood = problem.exact_likelihood(problem.some_rows(_MOST_ROWS), start.kernel)
+    if likelihood.targets_are_constant:
+        return start
+    shared = len(start.noise) == 1
+    # Where numbers are so large that nothing can be solved, they cannot do without weights. On
+    # matrices of this size, BLAS's threads mostly wait for one another.
+    with suppress(ValueError, linalg.LinAlgError), blas_threads_at_most(1):
+        unweighted = replace(start.kernel, weights=_equal_weights(likelihood, start.kernel))
+        gain = _log_evidence(likelihood, unweighted, intercept, shared=shared)
+        gain -= _log_evidence(likelihood, start.kernel, intercept, shared=shared)
+        if gain > _CLEAR:
+            return replace(start, kernel=unweighted)
+    return start
+
+
+def _equal_weights(likelihood: Likelihood, kernel: GeneralizedKernel) -> Array | None:
+    """Return None, or weights that are all one power of two, where numbers are huge or tiny.
+
+    With them, the signal variance stays within usual bounds whatever the unit of all columns.
+    """
+    system = likelihood.system(replace(kernel, weights=None), Scales(1.0, 1.0))
+    system.check()
+    size = system.mean_variance
+    if 1.0 / _USUAL <= size <= _USUAL:
+        return None
+    # Of subnormal numbers, the weight would overflow.
+    exponent = min(-int(np.frexp(size)[1]), _LARGEST_EXPONENT)
+    return np.full(system.bound.X.shape[1], np.ldexp(1.0, exponent))
+
+
+def _log_evidence(
+    likelihood: Likelihood, kernel: GeneralizedKernel, intercept: Any, *, shared: bool
+) -> float:
+    """Return the likelihood at the best noise and signal variance, up to what all kernels share."""
+    system = likelihood.system(kernel, Scales(1.0, 1.0))
+    vague = VAGUE_INTERCEPT * system.mean_variance
+    constant = vague if intercept == "auto" else float(intercept)
+    kernel = replace(kernel, intercept_variance=constant)
+    K = likelihood.system(kernel, Scales(1.0, 1.0)).kernel_matrix()
+    nodes, Q = linalg.eigh(K, overwrite_a=True)
+    nodes = np.maximum(nodes, 0.0)
+    Y = likelihood.targets
+    # Any kernel explains a target of one value.
+    Y = Y[:, np.any(Y != 0.0, axis=0)]
+    squares = (Q.T @ Y) ** 2
+    if shared:
+        squares = squares.mean(axis=1, keepdims=True)
+    unit = float(nodes.mean()) or 1.0
+    costs = np.min(profiled_costs(nodes, squares, _RATIOS * unit, likelihood.n_repeats), axis=0)
+    return float(-0.5 * Y.shape[1] * np.mean(costs))
 
 
 def relevant_weights(
@@ -64,22 +142,8 @@ def relevant_weights(
 ) -> Array:
     """Return weights of the features, which are those of the start where that predicts as well.
 
-    Parameters
-    ----------
-    rows : matrix of shape (n_samples, n_features)
-        Histograms, transformed.
-    Y : ndarray of shape (n_samples, n_outputs)
-        Targets.
-    start : ndarray of shape (n_features,)
-        Positive weights.
-    intercept : float or None
-        Prior variance of a constant; None is one of which little is known.
-    rng : Generator
-        Draws the rows, where there are more than 2,048, the folds, and vectors for the traces.
-    n_threads : int
-        Threads of the core.
-    are_classes : bool, default=False
-        Whether the targets are 1 for the class of a row and -1 for others; of two, one column.
+    Rows are transformed. The variance of a constant is `intercept`; None is one of which little is
+    known. Of classes, targets are 1 for that of a row and -1 for others; of two, one column.
     """
     if len(Y) > _MAX_ROWS:
         some = np.sort(rng.choice(len(Y), _MAX_ROWS, replace=False))
@@ -88,53 +152,36 @@ def relevant_weights(
     Y = Y - Y.mean(axis=0)
     if len(Y) < 2 * _N_FOLDS or not np.any(Y):
         return start
-    loss = _log_losses if are_classes else _squares
-    if not is_sparse(rows):
-        return _learned(rows, Y, start, intercept, rng, n_threads, loss)
-    # Of columns without entries nothing is learned.
-    held = np.unique(rows.indices)
     weights = start.copy()
-    weights[held] = _learned(rows[:, held], Y, start[held], intercept, rng, n_threads, loss)
-    return weights
-
-
-def _learned(
-    rows: Matrix,
-    Y: Array,
-    start: Array,
-    intercept: float | None,
-    rng: np.random.Generator,
-    n_threads: int,
-    loss: Callable[[Array, Array], Array],
-) -> Array:
-    n = len(Y)
-    order = rng.permutation(n)
-    paths = []
+    # Of columns without entries nothing is learned.
+    held = np.unique(rows.indices) if is_sparse(rows) else slice(None)
+    path_of = partial(_Path, intercept=intercept, rng=rng, n_threads=n_threads)
+    order, paths = rng.permutation(len(Y)), []
+    rows, start = rows[:, held], start[held]
     for fold in range(_N_FOLDS):
-        held_out = np.zeros(n, dtype=bool)
+        held_out = np.zeros(len(Y), dtype=bool)
         held_out[order[fold::_N_FOLDS]] = True
-        path = _Path(rows[~held_out], Y[~held_out], start, intercept, rng, n_threads)
+        path = path_of(rows[~held_out], Y[~held_out], start)
         paths.append((path, rows[held_out], Y[held_out]))
     # On matrices of this size, BLAS's threads mostly wait for one another.
     with blas_threads_at_most(1):
-        n_steps = _best_number_of_steps(paths, loss)
-        if n_steps == 0:
-            return start
-        path = _Path(rows, Y, start, intercept, rng, n_threads)
-        for _ in range(n_steps):
-            path.step()
-    return path.weights
+        n_steps = _best_number_of_steps(paths, _log_losses if are_classes else _squares)
+        if n_steps > 0:
+            path = path_of(rows, Y, start)
+            for _ in range(n_steps):
+                path.step()
+            weights[held] = path.weights
+    return weights
 
 
 def _squares(found: Array, Y: Array) -> Array:
     """Return the squared errors of rows."""
-    squares: Array = np.sum((found - Y) ** 2, axis=1)
-    return squares
+    return np.asarray(np.sum((found - Y) ** 2, axis=1))
 
 
 def _log_losses(scores: Array, Y: Array) -> Array:
     """Return how unlikely calibrated scores say that the classes of rows are."""
-    labels = (Y[:, 0] > 0.0).astype(np.intp) if Y.shape[1] == 1 else Y.argmax(axis=1)
+    labels = index_of_best(Y)
     readout = fit_calibration(scores, labels, centred=True, matrix_scaling=False)
     return log_losses(scores @ readout.matrix + readout.offset, labels)
 
@@ -156,7 +203,7 @@ def _best_number_of_steps(
             break
     best = int(np.argmin(totals))
     gain = errors[0] - errors[best]
-    clear = _CLEAR * float(gain.std()) * np.sqrt(len(gain))
+    clear = _CLEAR_GAIN * float(gain.std()) * np.sqrt(len(gain))
     is_better = totals[best] < _GAIN * totals[0] and gain.sum() > clear
     return best if is_better else 0
 
@@ -217,8 +264,7 @@ class _Path:
 
     def predicted(self, rows: Matrix) -> Array:
         """Return the predictions of other rows."""
-        found: Array = (self._kernel(rows, self._rows) + self._constant) @ self._alpha
-        return found
+        return np.asarray((self._kernel(rows, self._rows) + self._constant) @ self._alpha)
 
     def _fit(self) -> None:
         """Fit under the noise of largest likelihood, the scale having a closed form."""
@@ -231,7 +277,7 @@ class _Path:
         nodes = np.maximum(nodes, 0.0)
         Z = self._Q.T @ self._Y
         squares = np.sum(Z**2, axis=1, keepdims=True)
-        ratios = (float(nodes[-1]) or 1.0) * _RATIOS
+        ratios = (float(nodes[-1]) or 1.0) * _RATIOS_OF_LARGEST
         s = ratios[np.argmin(profiled_costs(nodes, squares, ratios))]
         self._alpha = self._Q @ (Z / (nodes + s)[:, None])
         self._roots = 1.0 / np.sqrt(nodes + s)
