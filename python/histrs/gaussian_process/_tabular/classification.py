@@ -51,14 +51,15 @@ class ClassFit:
         centre = np.average(indicators, axis=0, weights=targets.weights)
         unit = np.sqrt(centre * (1.0 - centre))
         T = np.ascontiguousarray((indicators - centre) / unit)
-        groups = learn_groups(names, replace(targets, T=T, has_spread=False))
+        of_rows = replace(targets, T=T, has_spread=False)
+        groups = learn_groups(names, of_rows, are_classes=True)
         rows = targets.told
         found = np.stack([group.left_out_means for group in groups], axis=2)
         scores = centre[:, None] + unit[:, None] * found
-        weights, of_rows = rows_of(targets.weights, rows), scores.reshape(-1, len(groups))
+        weights, of_members = rows_of(targets.weights, rows), scores.reshape(-1, len(groups))
         handicaps = [group.handicap(len(codes), _HANDICAP) for group in groups]
         of_all = None if weights is None else np.repeat(weights, len(centre))
-        shares = simplex_weights(indicators[rows].ravel(), of_rows, of_all, handicaps)
+        shares = simplex_weights(indicators[rows].ravel(), of_members, of_all, handicaps)
         kept, shares = kept_weights(shares)
         blended, codes = scores[:, :, kept] @ shares, codes[rows]
         pool = ClassPool(blended, codes, weights, rows_of(targets.stays, rows))

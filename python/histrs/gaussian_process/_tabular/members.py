@@ -34,7 +34,7 @@ MemberName: TypeAlias = Literal["even", "levels", "radial", "ranks"]
 # Tolerance of solves, which factors hardly have a use for.
 _TOL = 1e-6
 # Pairs of columns that curves are added to.
-_PAIRS = 10
+PAIRS = 10
 # Rows below which pairs are not looked for.
 _ROWS_OF_PAIRS = 100
 # Weights that functions of all columns have together, and levels of a column at most.
@@ -132,8 +132,11 @@ class Member:
 
     def mean(self, rows: TableRows) -> Array:
         """Return means of targets."""
-        bound = self.posterior.bound
-        return bound.cross_product(bound.rows_of(self.view(rows)), self.posterior.weights)
+        posterior, bound = self.posterior, self.posterior.bound
+        score = posterior._once(
+            ("score of targets",), lambda: bound.score(posterior.weights, None, "linear")
+        )
+        return score.evaluate(bound.rows_of(self.view(rows)), bound.n_threads)
 
     def importances(self, n_columns: int) -> Array:
         """Return which part of the variance of functions is of each column that it takes."""
@@ -207,7 +210,7 @@ def _with_ranks(rows: TableRows) -> Array:
 
 
 def _levels(targets: Targets) -> Learned:
-    posterior = learn_levels(targets.rows.with_values, targets, _PAIRS)
+    posterior = learn_levels(targets.rows.with_values, targets, PAIRS)
     return Learned.in_closed_form(Member("levels", posterior, targets.T), targets)
 
 
