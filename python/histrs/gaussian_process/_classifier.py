@@ -32,7 +32,6 @@ from histrs.gaussian_process._docs import (
     CLASSIFICATION_FIT,
     CLASSIFICATION_GP,
     GAUSSIAN_PROCESS,
-    KERNEL_GP,
     UPDATES,
 )
 from histrs.gaussian_process._given_rows import GivenRows
@@ -84,50 +83,31 @@ _MAX_CLASSES = 64
 _MAX_CUBES = 4e10
 
 
-@documented(GAUSSIAN_PROCESS, CLASSIFICATION_GP, KERNEL_GP)
+@documented(GAUSSIAN_PROCESS, CLASSIFICATION_FIT, CLASSIFICATION_GP, UPDATES)
 class GPClassifier(ClassifierMixin, GaussianProcess):
     r"""Gaussian process classifier of any kernel.
 
     For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
-    for the class and -1 for all others, exactly; less their means, where the kernel leaves a level
-    that rows share open. Scores are calibrated by what the model predicts of each training row
-    without it, in closed form where the matrix is factorised, and else by fits without a tenth of
-    the rows, as many as leave out 4,000 of them together.
+    for the class and -1 for all others, exactly. Scores are calibrated by what the model predicts
+    of training rows without each: in closed form where the matrix is factorised, else by fits
+    without a tenth of the rows.
 
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
         What rows have in common: see `GPRegressor`.
-    {noise}
-    {noise_bounds}
-    {optimizer_of_classes}
-    {solver}
-    {tol}
-    {variance}
-    {n_bins}
-    {random_state}
-    {likelihood}
-    {calibration}
-    {class_weight}
-    {n_jobs}
-    {verbose}
+    {parameters}
 
     Attributes
     ----------
     {classes_}
-    {X_fit_}
-    {Y_fit_}
-    {sample_weight_fit_}
-    {noise_}
-    {calibration_}
-    {kernel_}
-    {theta_}
-    optimization_history_ : dict of ndarray
-        After a search: ``leave_one_out_log_loss`` or ``log_marginal_likelihood``, and every
-        hyper-parameter, of each evaluation.
-    {of_classification}
-    {n_iter_}
-    {std_error_}
+    likelihood_ : {"gaussian", "bernoulli", "softmax"}
+        The likelihood of the fit.
+    calibration_ : tuple of ndarray
+        With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+    Y_fit_ : ndarray of shape (n_samples, n_outputs)
+        +1 for the class of an output and -1 for others. Other attributes are those of
+        `GPRegressor`.
     {n_features_in_}
     {feature_names_in_}
 
@@ -203,7 +183,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     # ---- a fit, and rows that come and go -------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(CLASSIFICATION_FIT)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -211,8 +190,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms: non-negative, finite.
+        {rows}
         y : array-like of shape (n_samples,)
             Class labels.
         {sample_weight}
@@ -266,7 +244,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         return X, *given.rows(labels), given.weights, given.copies
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(CLASSIFICATION_FIT, UPDATES)
     def partial_fit(
         self,
         X: ArrayLike | Matrix,
@@ -339,7 +316,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         self._solve_targets(one_an_output(systems, Y.shape[1]), Y, start)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(UPDATES)
     def forget(self, indices: ArrayLike) -> Self:
         """Remove training rows; when it raises, the estimator is as it was.
 
@@ -616,8 +592,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
 
         Returns
         -------
@@ -643,8 +618,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
         return_std : bool, default=False
             Whether to return the predictive standard deviation too, computed as the parameter
             `variance` says.
@@ -685,8 +659,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
 
         Returns
         -------
@@ -708,8 +681,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
 
         Returns
         -------

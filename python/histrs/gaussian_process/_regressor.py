@@ -19,13 +19,7 @@ from histrs._estimator import documented
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array, Matrix
 from histrs._weights import check_weights, over_unit, weighs_nothing
-from histrs.gaussian_process._docs import (
-    GAUSSIAN_PROCESS,
-    KERNEL_GP,
-    REGRESSION_FIT,
-    REGRESSION_GP,
-    UPDATES,
-)
+from histrs.gaussian_process._docs import GAUSSIAN_PROCESS, REGRESSION_FIT, REGRESSION_GP, UPDATES
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._learning.hyperparameters import check_theta, checked_scales
@@ -58,62 +52,57 @@ _OF_TARGETS = (
 )
 
 
-@documented(GAUSSIAN_PROCESS, REGRESSION_GP, KERNEL_GP)
+@documented(GAUSSIAN_PROCESS, REGRESSION_FIT, REGRESSION_GP, UPDATES)
 class GPRegressor(RegressorMixin, GaussianProcess):
     r"""Gaussian process regressor of any kernel.
 
     The target, its mean subtracted and divided by its standard deviation, has covariance
-    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`, exactly. Noise, amplitude and
-    the parameters of the kernel are those of largest marginal likelihood. Several targets are
-    solved together, equal rows are one of their weights together, and rows come and go by
-    `partial_fit` and `forget`.
+    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`, exactly. Equal
+    rows are one of their weights together.
 
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        What rows have in common: an expression of :mod:`histrs.gaussian_process.kernels`, a kernel
-        of scikit-learn, or the name of one of ours. A constant factor of all of it is where the
-        search for the amplitude starts, and bounds it. None is ``Radial()``.
-    {noise}
-    {noise_bounds}
-    {optimizer}
-    {solver}
-    {tol}
-    {variance}
-    {n_bins}
-    {random_state}
-    {n_jobs}
-    {verbose}
+        An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name. A
+        constant factor of it starts the search for the amplitude. None is ``Radial()``.
+    {parameters}
 
     Attributes
     ----------
-    {X_fit_}
-    {Y_fit_}
-    {sample_weight_fit_}
-    {of_regression}
-    {pattern_targets_}
-    {kernel_}
-    {theta_}
-    {optimization_history_}
-    {n_iter_}
-    {std_error_}
+    kernel_ : Kernel
+        The kernel of the fit, without its constant factor.
+    noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
+        Variances of the fit, of targets of variance 1; arrays where they are not shared.
+    theta_ : ndarray of shape (n_hyperparameters,)
+        Logarithms of noise, amplitude and the kernel's parameters that are not fixed.
+    optimization_history_ : dict of ndarray
+        What a search tried and found.
+    X_fit_, Y_fit_, sample_weight_fit_ : ndarray
+        The training rows, equal ones once; centred targets, NaN where missing; weights, None for 1.
+    y_mean_, y_std_ : ndarray of shape (n_targets,)
+        Mean of each target, and the unit of its variances.
+    dual_coef_, residual_, n_iter_ : ndarray
+        Weights of rows (eq. 2); what the solver left of each output at most, and its iterations.
+    std_error_ : float
+        Mean relative error of standard deviations on training rows; 0 where they are exact.
+    pattern_fits_, pattern_targets_, pattern_rows_ : list
+        Where targets miss different rows: an estimator for each pattern, its targets and rows.
     {n_features_in_}
     {feature_names_in_}
 
     See Also
     --------
     GPClassifier : The same for class labels.
-    TabularGPRegressor : For tables with categories and missing values.
-    IntersectionGPRegressor : Additive functions, in time and memory linear in the rows.
+    IntersectionGPRegressor : Additive functions, in time linear in the rows.
+    TabularGPRegressor : For tables with categories.
 
     Examples
     --------
     >>> import numpy as np
     >>> from histrs.gaussian_process import GPRegressor
     >>> from histrs.gaussian_process.kernels import Linear, Radial
-    >>> rng = np.random.default_rng(0)
-    >>> X = rng.uniform(-3.0, 3.0, size=(100, 1))
-    >>> y = 2.0 * X[:, 0] + np.sin(3.0 * X[:, 0]) + 0.1 * rng.normal(size=100)
+    >>> X = np.linspace(-3.0, 3.0, 100)[:, None]
+    >>> y = 2.0 * X[:, 0] + np.sin(3.0 * X[:, 0])
     >>> model = GPRegressor(Radial() + Linear()).fit(X, y)
     >>> mean, std = model.predict([[1.0]], return_std=True)
     >>> bool(abs(mean[0] - 2.0 - np.sin(3.0)) < 3 * std[0])
@@ -149,7 +138,6 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     # ---- a fit, and rows that come and go -------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(REGRESSION_FIT)
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -157,8 +145,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms: non-negative, finite.
+        {rows}
         {y}
         {sample_weight}
 
@@ -212,7 +199,6 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         return TrainingRows(rows, Y, given.weights, *given.rows(X))
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(UPDATES)
     def partial_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
@@ -279,7 +265,6 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         self._solve_targets(systems, self._in_unit_of_fit(Y), start)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(UPDATES)
     def forget(self, indices: ArrayLike) -> Self:
         """Remove training rows; when it raises, the estimator is as it was.
 
@@ -507,8 +492,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
         return_std : bool, default=False
             Whether to return the predictive standard deviation too, computed as the parameter
             `variance` says.
@@ -582,8 +566,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_rows, n_features)
-            Histograms.
+        {rows}
         n_samples : int, default=1
             Number of draws.
         random_state : int, RandomState instance or None, default=0
@@ -661,8 +644,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
 
         Returns
         -------
@@ -695,8 +677,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
         rtol : float, default=0.01
             How far apart they may be, as part of the lower one. Where that is not reached in
             `max_iter` iterations of the solver, they are further apart, with a warning, and hold

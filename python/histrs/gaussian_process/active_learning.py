@@ -17,8 +17,8 @@ from histrs._checks.numbers import numbers_checked
 from histrs._checks.sparse import sound
 from histrs._checks.validation import check_random_state
 from histrs._typing import Array, Matrix
+from histrs.gaussian_process._named import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._state import copied
-from histrs.gaussian_process.additive import IntersectionGPClassifier, IntersectionGPRegressor
 
 __all__ = ["Round", "learn", "query", "query_strategy"]
 
