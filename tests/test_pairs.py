@@ -32,7 +32,7 @@ from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.pair_scores import scores_without_pairs_of
 from histrs.gaussian_process._learning.pair_search import check_pairs, strongest_pairs
 from histrs.gaussian_process._learning.spectrum import Evaluation
-from histrs.gaussian_process._posterior.pair_tables import PairTable
+from histrs.gaussian_process._posterior.tables import PairTable
 from histrs.gaussian_process._support import check_supported
 from tests.helpers import of_terms
 from tests.oracles import interactions as oracle

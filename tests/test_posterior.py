@@ -14,7 +14,7 @@ from histrs.gaussian_process import (
     LikelihoodSearch,
     Solver,
 )
-from histrs.gaussian_process._posterior.shape_functions import rows_of_one_feature, training_values
+from histrs.gaussian_process._posterior.functions import rows_of_one_feature, training_values
 from tests.helpers import PLAIN, assert_close, of_terms, standardised
 from tests.oracles import intersection as oracle
 

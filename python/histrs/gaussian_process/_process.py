@@ -25,7 +25,7 @@ from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
 from histrs._warnings import warn
 from histrs._weights import RowWeights, in_units_of_mean, over_unit
-from histrs.gaussian_process import _doors, _support, _views
+from histrs.gaussian_process import _doors, _support
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
@@ -55,11 +55,10 @@ from histrs.gaussian_process._options import (
     VarianceName,
     variance_of,
 )
-from histrs.gaussian_process._posterior.explanation import Explanation
-from histrs.gaussian_process._posterior.pair_functions import PairFunction
+from histrs.gaussian_process._posterior import functions
+from histrs.gaussian_process._posterior.functions import Explanation, PairFunction, ShapeFunction
 from histrs.gaussian_process._posterior.posterior import Posterior
-from histrs.gaussian_process._posterior.shape_functions import ShapeFunction
-from histrs.gaussian_process._posterior.tables import AdditiveTables
+from histrs.gaussian_process._posterior.tables import AdditiveTables, tables_of
 from histrs.gaussian_process._row_weights import appended, roots, telling
 from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
 from histrs.gaussian_process._systems.system import System
@@ -842,7 +841,7 @@ class GaussianProcess(BaseEstimator):
         """
         _doors.refuse_distributed(self, "explain")
         X, state = self._check_test(X), self._state()
-        return _views.explanation(state, X, self._units(), count_threads(self.n_jobs))
+        return functions.explain(state, X, self._units(), count_threads(self.n_jobs))
 
     def export_tables(self, n_bins: int = 256) -> AdditiveTables:
         """Return what predicts means, or calibrated probabilities, as plain tables.
@@ -882,7 +881,7 @@ class GaussianProcess(BaseEstimator):
         _doors.refuse_distributed(self, "export_tables")
         calibrated = getattr(self, "calibration", None) is not None
         of_readout = self._predicted, n_bins, calibrated, count_threads(self.n_jobs)
-        return _views.tables(self._answering(), *of_readout)
+        return tables_of(self._answering(), *of_readout)
 
     def shape_functions(
         self,
@@ -928,7 +927,7 @@ class GaussianProcess(BaseEstimator):
         state = self._state()
         spread = partial(self._spread, state) if return_std else None
         n_threads = count_threads(self.n_jobs)
-        return _views.functions_of_features(state, features, max_knots, spread, n_threads)
+        return functions.shape_functions(state, features, max_knots, spread, n_threads)
 
     def pair_functions(self, pairs: Any = None, *, return_std: bool = False) -> list[PairFunction]:
         r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
@@ -971,7 +970,7 @@ class GaussianProcess(BaseEstimator):
         """
         state = self._state()
         spread = partial(self._spread, state) if return_std else None
-        return _views.functions_of_pairs(state, pairs, spread)
+        return functions.pair_functions(state, pairs, spread)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

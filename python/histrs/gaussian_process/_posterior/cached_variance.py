@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from histrs._solvers.row_scale import scaled
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.scores import Score
-from histrs.gaussian_process._posterior.krylov_space import N_PROBES, KrylovSpace
-from histrs.gaussian_process._posterior.nearby_rows import NearbyRows
+from histrs.gaussian_process._posterior.subspace import N_PROBES, KrylovSpace, NearbyRows
 from histrs.gaussian_process._systems.system import System
 
 # Directions.

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import softmax
+from sklearn.utils import check_scalar
 
 from histrs import _histrs
 from histrs._calibration import logits_of_classes
 from histrs._checks.validation import to_core
 from histrs._typing import Array
-from histrs.gaussian_process._posterior.pair_tables import PairTable, pair_tables
+from histrs.gaussian_process._bound.pairs import PairTerm, cell_among
 from histrs.gaussian_process._posterior.posterior import Posterior
 
 # Entries of training rows whose functions are held at a time.
@@ -22,6 +24,29 @@ _ENTRIES = 1 << 20
 
 if TYPE_CHECKING:
     import onnx
+
+
+@dataclass(frozen=True)
+class PairTable:
+    """A function of two features: bilinear between the nodes of a grid, and constant beyond."""
+
+    features: tuple[int, int]
+    """Indices of the features."""
+    nodes: tuple[Array, Array]
+    """Values of both, ascending."""
+    values: Array
+    """The function at the nodes, of shape (n_nodes, n_nodes', n_outputs)."""
+
+    def scores(self, X: Array) -> Array:
+        """Return the function of rows, of shape (n_samples, n_outputs)."""
+        (i, j), (nodes_i, nodes_j) = self.features, self.nodes
+        (a, u), (b, v) = cell_among(X[:, i], nodes_i), cell_among(X[:, j], nodes_j)
+        c, d = np.minimum(a + 1, len(nodes_i) - 1), np.minimum(b + 1, len(nodes_j) - 1)
+        u, v, f = u[:, None], v[:, None], self.values
+        lower = (1.0 - v) * f[a, b] + v * f[a, d]
+        upper = (1.0 - v) * f[c, b] + v * f[c, d]
+        scores: Array = (1.0 - u) * lower + u * upper
+        return scores
 
 
 @dataclass(frozen=True)
@@ -105,11 +130,28 @@ class AdditiveTables:
 
 
 def tables_of(
-    posterior: Posterior, readout: str, n_bins: int, classes: NDArray[Any] | None, n_threads: int
+    state: dict[str, Any], readout: str, n_bins: int, calibrated: bool, n_threads: int
 ) -> AdditiveTables:
-    """Return a readout of the posterior mean as tables of at most so many nodes per feature."""
-    bound = posterior.additive
-    weights = np.ascontiguousarray(posterior.weights @ posterior.readouts[readout].matrix)
+    """Return a readout of a fitted model as tables of at most so many nodes per feature."""
+    posterior: Posterior = state["_posterior"]
+    bound, classes = posterior.additive, state.get("classes_")
+    n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
+    if bound.kernel.is_smooth:
+        raise ValueError(
+            "Tables are of piecewise linear functions, and those of Splines are smooth: fit "
+            "with Intersection()."
+        )
+    if bound.kernel.transform != "identity":
+        raise ValueError(
+            f"Intersection(transform={bound.kernel.transform!r}): tables are exact "
+            'between their nodes for "identity" alone. Transform features before the fit.'
+        )
+    if classes is not None and not calibrated:
+        raise ValueError(
+            "calibration=None: probabilities need the variance of each row, which is no sum "
+            'over features. Fit with calibration="leave-one-out".'
+        )
+    weights = np.ascontiguousarray(posterior.weights_of(readout))
     scales = bound.kernel.weights
     n_features, n_outputs = bound.X.shape[1], weights.shape[1]
     rows = sparse.csc_array(bound.X) if sparse.issparse(bound.X) else bound.X
@@ -128,15 +170,26 @@ def tables_of(
     n_nodes = max((len(t) for t, _, _ in found), default=1)
     nodes = np.full((n_features, n_nodes), np.inf)
     tables = np.zeros((2, n_features, n_nodes, n_outputs))
-    bound = np.zeros(n_outputs)
-    for d, (t, v, error) in enumerate(found):
+    error = np.zeros(n_outputs)
+    for d, (t, v, of_feature) in enumerate(found):
         nodes[d, : len(t)] = t
         tables[0, d, : len(t)] = v
         tables[1, d, : len(t) - 1] = np.diff(v, axis=0) / np.diff(t)[:, None]
-        bound += error
+        error += of_feature
     offset = np.broadcast_to(posterior.intercept(readout), (n_outputs,)).copy()
-    pairs = pair_tables(posterior, readout)
-    return AdditiveTables(nodes, tables[0], tables[1], offset, bound, classes, pairs)
+    pairs = () if bound.pairs is None else _pair_tables(bound.pairs, weights)
+    return AdditiveTables(nodes, tables[0], tables[1], offset, error, classes, pairs)
+
+
+def _pair_tables(pairs: PairTerm, V: Array) -> tuple[PairTable, ...]:
+    """Return what each pair adds to functions with weights of training rows, as a table."""
+    kernel, of_cells = pairs.kernel, pairs.cell_values(V)
+    found = []
+    for k, (features, (i, j)) in enumerate(zip(kernel.pairs, kernel.indices, strict=True)):
+        grid = of_cells[kernel.starts[k] : kernel.starts[k + 1]].reshape(*kernel.shapes[k], -1)
+        pair = (int(features[0]), int(features[1]))
+        found.append(PairTable(pair, (kernel.knots[i], kernel.knots[j]), grid))
+    return tuple(found)
 
 
 def _thinned(knots: Array, values: Array, column: Array, most: int) -> tuple[Array, Array, Array]:

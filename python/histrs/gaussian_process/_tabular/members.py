@@ -122,7 +122,7 @@ class Member:
         if before is not None and weights is None:
             weights = np.ones(len(rows.values))
         scale = appended(before, n, roots(weights))
-        spread = self.posterior.has_cached_variance
+        spread = self.posterior.has_variances_at_hand
         return _fitted(self.name, replace(system, bound=bound, row_scale=scale), T, spread)
 
     def predict(self, rows: TableRows) -> tuple[Array, Array]:
