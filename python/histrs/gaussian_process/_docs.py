@@ -107,16 +107,25 @@ indices : array-like of int
     weight alone.
 """,
 }
-CLASSIFICATION_FIT = {
-    "sample_weight": """
+_SAMPLE_WEIGHT = """
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows: the noise variance of a row is that of all, `noise_`, over its
-    weight, and it counts as much as that where probabilities are calibrated. A whole weight
-    is so many equal rows, and equal rows are one of their weights together. Where equal rows
-    all have one class, they may be copies of one measurement: weights then count in units of
-    their mean, so that copies of all rows change nothing, and such rows are left out together.
-    Else each counts. A row of weight 0 is as if it were not there.
+    Weights of the rows: the noise variance of a row is that of all, `noise_`, over its weight, and
+    it counts as much as that where probabilities are calibrated. A whole weight is so many equal
+    rows, and rows that are equal, targets too, are one of their weights together. Where no rows
+    have equal columns and different targets, they may be copies of one measurement: weights then
+    count in units of their mean where noise is learned, so that copies of all rows change nothing.
+    A row of weight 0 is as if it were not there.
+"""
+FIT = {
+    "y": """
+y : array-like of shape (n_samples,) or (n_samples, n_targets)
+    Class labels, or targets. In a table of targets, NaN is a missing one: each target learns from
+    the rows that have it, as if fitted to these alone.
 """,
+    "sample_weight": _SAMPLE_WEIGHT,
+}
+CLASSIFICATION_FIT = {
+    "sample_weight": _SAMPLE_WEIGHT,
     "classes": """
 classes : array-like of shape (n_classes,), default=None
     Labels that the model keeps whether it has rows of them or not, beside those that it
@@ -129,15 +138,7 @@ y : array-like of shape (n_samples,) or (n_samples, n_targets)
     Targets. In a table of them, NaN is a missing target: each target learns from the rows
     that have it, as if fitted to these alone.
 """,
-    "sample_weight": """
-sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows: the noise variance of a row is that of all, `noise_`, over its
-    weight. A whole weight is so many equal rows, and rows that are equal, targets too, are one
-    of their weights together. Where no rows have equal columns and different targets, they may
-    be copies of one measurement: weights then count in units of their mean where noise is
-    learned, so that copies of all rows change nothing. A row of weight 0 is as if it were not
-    there.
-""",
+    "sample_weight": _SAMPLE_WEIGHT,
 }
 
 

@@ -4,32 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, get_args, overload
+from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
-from histrs._checks.validation import check_random_state, count_threads, naming_rows
-from histrs._estimator import BaseEstimator
+from histrs._checks.validation import check_random_state, naming_rows
+from histrs._estimator import BaseEstimator, documented
 from histrs._progress import SolverProgress
 from histrs._repeats import DistinctRows, distinct_rows
 from histrs._solvers.block_cg import Solution
 from histrs._solvers.preconditioners import Indices
-from histrs._typing import Array
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs._weights import RowWeights, in_units_of_mean, over_unit
-from histrs.gaussian_process import _doors, _support
+from histrs._weights import RowWeights, in_units_of_mean, over_unit, weighs_nothing
+from histrs.gaussian_process import _doors
+from histrs.gaussian_process._asked import Asked
 from histrs.gaussian_process._bound.base import Bound
-from histrs.gaussian_process._given_rows import GivenRows
-from histrs.gaussian_process._kernels.additive import AdditiveTerms
-from histrs.gaussian_process._kernels.algebra import Constant, with_scale
+from histrs.gaussian_process._docs import FIT, GAUSSIAN_PROCESS, UPDATES
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._kernels.levels import LevelKernel
@@ -44,6 +44,10 @@ from histrs.gaussian_process._learning.hyperparameters import (
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.problem import Problem
+from histrs.gaussian_process._likelihoods.classes import LatentClasses
+from histrs.gaussian_process._likelihoods.labels import one_an_output
+from histrs.gaussian_process._likelihoods.patterns import Patterns
+from histrs.gaussian_process._likelihoods.target_patterns import TrainingRows
 from histrs.gaussian_process._options import (
     Bins,
     Fine,
@@ -53,16 +57,24 @@ from histrs.gaussian_process._options import (
     Solver,
     SolverName,
     VarianceName,
-    variance_of,
 )
 from histrs.gaussian_process._posterior import functions
 from histrs.gaussian_process._posterior.functions import Explanation, PairFunction, ShapeFunction
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._posterior.tables import AdditiveTables, tables_of
-from histrs.gaussian_process._row_weights import appended, roots, telling
-from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
+from histrs.gaussian_process._precision import in_precision_of_rows
+from histrs.gaussian_process._rows import GivenRows, appended, roots, telling
+from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._systems.rows import (
+    insert_rows,
+    left_over,
+    remove_rows,
+    rows_to_forget,
+)
 from histrs.gaussian_process._systems.system import System
-from histrs.gaussian_process.kernels import kernel_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Mean weight of rows, above which weights are taken in its unit: that often no row was measured,
 # and noise that is divided by more would be none.
@@ -88,6 +100,21 @@ class OfKernel:
         return np.ones(model.n_features_in_) if found is None else found
 
 
+def of_each_pattern(method: Callable[P, R]) -> Callable[P, R]:
+    """Return a method that asks each fit of targets that miss different rows, if there are such."""
+
+    @wraps(method)
+    def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        if (patterns := Patterns.of(args[0])) is None:
+            return method(*args, **kwargs)
+        ask: Any = method
+        found: R = patterns.ask(lambda fit: ask(fit, *args[1:], **kwargs))
+        return found
+
+    return answer
+
+
+@documented(GAUSSIAN_PROCESS, FIT, UPDATES)
 class GaussianProcess(BaseEstimator):
     """A process of one or more targets on shared inputs; what targets are, subclasses say."""
 
@@ -108,6 +135,8 @@ class GaussianProcess(BaseEstimator):
     """The kernel that None stands for."""
     _predicted: ClassVar[str]
     """The readout that predictions are made of."""
+    _outputs_share: ClassVar[bool]
+    """Whether outputs share noise and amplitude unless the user says otherwise."""
 
     kernel_: Kernel | GeneralizedKernel
     sample_weight_fit_: Array | None = None
@@ -163,35 +192,10 @@ class GaussianProcess(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # ---- what is asked for -------------------------------------------------------------------
-
-    def _asked(self) -> tuple[Constant, Kernel]:
-        """Return the constant that multiplies all of the kernel that is asked for, and the rest."""
-        default = type(self)._default_kernel
-        return with_scale(default() if self.kernel is None else kernel_of(self.kernel))
-
-    def _terms(self) -> AdditiveTerms | None:
-        """Return the terms of the kernel that is asked for, where it is never formed."""
-        scale, kernel = self._asked()
-        return AdditiveTerms.of(scale, kernel) if AdditiveTerms.suit(kernel) else None
-
-    def _given_scales(self) -> dict[str, Any]:
-        """Return the noise and amplitude that a user gives, each for all outputs or for each."""
-        return {"noise": self.noise, "amplitude": self._asked()[0].value}
-
-    def _keeps_hyperparameters(self) -> bool:
-        """Say whether noise, amplitude and kernel are kept as given."""
-        return LikelihoodSearch.of(self.optimizer).method is None
-
-    def _shares(self, suits: bool) -> bool:
-        """Say whether all outputs share one noise and one amplitude, as is asked for or suits."""
-        search = LikelihoodSearch.of(self.optimizer)
-        if search.shared is not None:
-            return search.shared
-        if search.method is None:
-            # Outputs that keep one noise and one amplitude share a system.
-            return all(np.ndim(given) == 0 for given in self._given_scales().values())
-        return suits
+    @property
+    def _asked(self) -> Asked:
+        """What the parameters ask for."""
+        return Asked(self)
 
     # ---- the seed ----------------------------------------------------------------------------
 
@@ -212,52 +216,39 @@ class GaussianProcess(BaseEstimator):
 
     # ---- rows --------------------------------------------------------------------------------
 
-    def _takes(self) -> Any:
-        """Return what rows may be."""
-        return _doors.takes_of(vars(self).get("kernel_") or self._asked()[1])
-
-    def _rows_to_fit(
-        self, X: Any, y: ArrayLike, *, reset: bool = True, **checks: Any
-    ) -> tuple[Any, NDArray[Any]]:
-        """Return training rows and targets, checked but for entries of rows."""
-        # Where targets miss different rows, each of their fits has a kernel.
-        takes = _doors.takes_of(self._asked()[1]) if reset else self._takes()
-        return _doors.rows_to_fit(self, takes, X, y, reset=reset, **checks)
-
     def _check_entries(self, X: Any) -> None:
         """Refuse entries of rows that the kernel does not take."""
-        _doors.check_entries(self, self._takes(), X)
+        _doors.check_entries(self, X)
 
     def _check_test(self, X: Any) -> Any:
         """Return rows to predict, checked."""
         check_is_fitted(self)
-        rows = _doors.rows_to_predict(self, self._takes(), X)
-        return self._coordinates(rows, None, reset=False)
+        return self._coordinates(_doors.rows_to_predict(self, X), None, reset=False)
 
     def _check_rows_of_means(self, X: Any) -> Any:
         """Return rows of which no more is asked than the posterior mean, checked."""
         # Tables take bytes as they are.
         is_of_bytes = isinstance(X, np.ndarray) and X.dtype == np.uint8
-        if Bins.of(self.n_bins).n_bins is None or not is_of_bytes:
+        if self._asked.bins.n_bins is None or not is_of_bytes:
             return self._check_test(X)
         check_is_fitted(self)
-        return _doors.bytes_to_predict(self, X)
+        return _doors.rows_to_predict(self, X, as_bytes=True)
 
     def _coordinates(self, X: Any, weights: Array | None, *, reset: bool) -> Any:
         """Return rows as they are kept, of checked ones and their weights."""
+        asked = self._asked
         if reset:
             self.__dict__.pop("kernel_", None)
-            if self._terms() is None:
-                self.kernel_ = self._asked()[1].taken(X, weights, count_threads(self.n_jobs))
+            if asked.terms is None:
+                self.kernel_ = asked.kernel.taken(X, weights, asked.n_threads)
         kernel = vars(self).get("kernel_")
-        return kernel.view(X, count_threads(self.n_jobs)) if isinstance(kernel, Kernel) else X
+        return kernel.view(X, asked.n_threads) if isinstance(kernel, Kernel) else X
 
-    def _distinct(
-        self, X: Any, Y: NDArray[Any], weights: Array | None, copies: Array | None = None
-    ) -> DistinctRows:
+    def _distinct(self, X: Any, rows: TrainingRows) -> DistinctRows:
         """Return which rows are equal, targets too."""
+        Y = rows.Y
         numbers = Y if Y.dtype.kind == "f" else np.unique(Y, return_inverse=True)[1]
-        return distinct_rows(X, numbers, weights, copies)
+        return distinct_rows(X, numbers, rows.weights, rows.copies)
 
     def _rows_with_weight(
         self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
@@ -268,7 +259,7 @@ class GaussianProcess(BaseEstimator):
             return checked
         # The core would name them by their place among distinct ones with a weight.
         with naming_rows(given.kept):
-            kept = self._rows_to_fit(*given.rows(*rows), **checks)
+            kept = _doors.rows_to_fit(self, *given.rows(*rows), **checks)
             self._check_entries(kept[0])
         return kept
 
@@ -280,21 +271,14 @@ class GaussianProcess(BaseEstimator):
         Of equal rows with different targets each counts: then weights are what they are.
         """
         self.sample_weight_fit_, self._weight_unit = in_units_of_mean(weights)
-        if weights is None or (self._stays is None and self._learns_noise()):
+        if weights is None or (self._stays is None and self._asked.learns_noise):
             return
         self._weight_unit = max(self._weight_unit / _MOST_WEIGHT, 1.0)
         kept = over_unit(weights, self._weight_unit)
         self.sample_weight_fit_ = None if np.all(kept == 1.0) else kept
 
-    def _learns_noise(self) -> bool:
-        """Say whether noise is that of a row of mean weight: copies of all rows do not tell it."""
-        bounds = self.noise_bounds
-        fixed = isinstance(bounds, str) and bounds == "fixed"
-        return not (fixed or self._keeps_hyperparameters())
-
     def _keep_further_weights(self, weights: Array | None, n_rows: int) -> Array | None:
         """Keep the weights of further rows, and return them in their unit; None for 1."""
-        self._make_ready()
         before = self.sample_weight_fit_
         added: Array = over_unit(np.ones(n_rows) if weights is None else weights, self._weight_unit)
         if before is None and np.all(added == 1.0):
@@ -302,13 +286,12 @@ class GaussianProcess(BaseEstimator):
         self.sample_weight_fit_ = appended(before, len(self.Y_fit_), added)
         return added
 
-    def _keep_weights_of(self, kept: Indices) -> None:
-        """Keep the weights of some of the rows alone."""
-        self._make_ready()
-        if self.sample_weight_fit_ is not None:
-            self.sample_weight_fit_ = self.sample_weight_fit_[kept]
-        if self._stays is not None:
-            self._stays = self._stays[kept]
+    def _keep_what_stays(self, stays: Array | None, n_new: int) -> None:
+        """Keep what stays of further rows, behind those that there are."""
+        if self._stays is not None or stays is not None:
+            before, new = np.zeros(len(self.Y_fit_)), np.zeros(n_new)
+            parts = before if self._stays is None else self._stays, new if stays is None else stays
+            self._stays = np.concatenate(parts)
 
     def _make_ready(self) -> None:
         """Make the posterior of an unpickled model while rows and weights still belong together."""
@@ -316,24 +299,57 @@ class GaussianProcess(BaseEstimator):
 
     # ---- a fit -------------------------------------------------------------------------------
 
-    def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
-        """Learn the hyper-parameters and solve for standardised targets.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the model; when it raises, the estimator is as it was.
 
         Parameters
         ----------
-        X : rows
-            As they are kept.
-        Y : ndarray of shape (n_samples, n_outputs)
-            Targets of scale 1.
-        shared : bool
-            Whether outputs share noise and amplitude unless the user says otherwise.
+        {rows}
+        {y}
+        {sample_weight}
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an entry of `X` is none that the kernel takes (the message names it), the lengths
+            differ, a target is missing in every row, there are fewer than two classes, or a weight
+            is negative or not finite, or all are 0.
         """
-        _support.check_supported(self, X)
+        with replaced_whole(self) as draft:
+            draft._learn(draft._read_rows(X, y, sample_weight, reset=True))
+        return self
+
+    def _read_rows(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> TrainingRows:
+        """Return the rows that have a weight and a target, checked."""
+        raise NotImplementedError
+
+    def _learn(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
+        """Fit checked rows, equal ones as one; `declared` are classes that stay without rows."""
+        distinct = self._distinct(rows.checked, rows)
+        self._stays = distinct.stays
+        X, y = distinct.rows(rows.checked, rows.Y)
+        self._keep_first_weights(distinct.weights)
+        Y = self._standardised(y, first=True)
+        self._fit_targets(self._coordinates(X, distinct.weights, reset=True), Y)
+        self._given = GivenRows.of(distinct.groups, rows.weights)
+
+    def _fit_targets(self, X: Any, Y: Array) -> None:
+        """Learn the hyper-parameters and solve for targets of scale 1, of rows as they are kept."""
+        self._asked.check(X)
         self._drawn_seed = np.array([-1])
-        n_pairs = 1 if self._shares(shared) else Y.shape[1]
         learner = self._learner()
         weights = telling(self.sample_weight_fit_, self._stays)
-        values, bound = self._learned(X, Y, weights, n_pairs, learner)
+        values, bound = self._learned(X, Y, weights, learner)
         self.__dict__.pop("optimization_history_", None)
         if learner.history is not None:
             self.optimization_history_ = learner.history
@@ -345,40 +361,38 @@ class GaussianProcess(BaseEstimator):
         self._solve_targets(self._systems_to_solve(systems, Y), Y, None)
 
     def _learned(
-        self, X: Any, Y: Array, weights: Array | None, n_pairs: int, learner: Learner
+        self, X: Any, Y: Array, weights: Array | None, learner: Learner
     ) -> tuple[Hyperparameters, Bound]:
         """Return the hyper-parameters, and their kernel on the rows."""
-        scales = checked_scales(n_pairs, **self._given_scales())
-        terms = self._terms()
+        asked = self._asked
+        n_pairs = 1 if asked.shares(self._outputs_share) else Y.shape[1]
+        scales, terms = checked_scales(n_pairs, **asked.scales), asked.terms
         if terms is None:
-            level = self._level_of_regression(Y)
             values = Hyperparameters(*scales, self.kernel_)
-            problem = self._problem(X, Y - level, weights)
+            problem = self._problem(X, Y - self._level_of_regression(Y), weights)
             leaves_out = self._leaves_out()
             return any_kernel.learn(problem, values, learner, self._random, leaves_out=leaves_out)
         if terms.levels is not None:
             problem = self._problem(X, Y, weights)
             return levels.learn(problem, terms, Hyperparameters(*scales, None), learner)
-        n_threads = count_threads(self.n_jobs)
-        base = additive.sorted_base(X, n_threads, self.n_jobs)
-        start = terms.start(base, n_threads)
+        base = additive.sorted_base(X, asked.n_threads, self.n_jobs)
+        start = terms.start(base, asked.n_threads)
         self.kernel_ = replace(start, smoothness=terms.smoothness)
         problem = self._problem(X, Y - self._level_of_regression(Y), weights)
-        values = Hyperparameters(*scales, start)
-        return additive.learn(
-            *(problem, terms, values, base, learner), has_intercept=self._has_intercept()
-        )
+        values, has_intercept = Hyperparameters(*scales, start), self._latent is None
+        return additive.learn(problem, terms, values, base, learner, has_intercept=has_intercept)
 
     def _problem(self, X: Any, Y: Array, weights: Array | None) -> Problem:
         """Return rows and targets, with all that is said of them."""
+        asked = self._asked
         return Problem(
             X,
             Y,
             weights,
             self._stays,
-            solver=Solver.of(self.solver),
+            solver=asked.solver,
             tol=self.tol,
-            log_det=LikelihoodSearch.of(self.optimizer).log_det,
+            log_det=asked.search.log_det,
             seed=lambda: self._seed,
             n_jobs=self.n_jobs,
             are_classes=self._predicted == "decision",
@@ -387,17 +401,49 @@ class GaussianProcess(BaseEstimator):
 
     def _learner(self) -> Learner:
         """Return what searches for hyper-parameters."""
-        bounds = {"noise": self.noise_bounds, "amplitude": self._asked()[0].value_bounds}
-        search = LikelihoodSearch.of(self.optimizer)
-        return Learner(type(self).__name__, search, bounds, lambda: self._seed, self.verbose)
+        asked = self._asked
+        return Learner(
+            type(self).__name__, asked.search, asked.bounds, lambda: self._seed, self.verbose
+        )
+
+    # ---- what targets are: a likelihood says otherwise -----------------------------------------
+
+    @property
+    def _latent(self) -> LatentClasses | None:
+        """What gives classes a probability; None for targets with noise."""
+        return None
+
+    def _standardised(self, targets: NDArray[Any], *, first: bool) -> Array:
+        """Keep what targets are, and return them at scale 1; that is what `first` rows say."""
+        raise NotImplementedError
+
+    def _targets_given(self) -> NDArray[Any]:
+        """Return the targets of training rows as `_standardised` takes them."""
+        raise NotImplementedError
+
+    def _units(self) -> Array:
+        """Return what one of each standardised target is in the user's unit."""
+        raise NotImplementedError
+
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        """Return standard deviations as users see them, from those of standardised targets."""
+        raise NotImplementedError
+
+    def _shaped(self, columns: Array) -> Array:
+        """Return what there is one of for every row as a vector."""
+        raise NotImplementedError
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        """Return what is read from the posterior mean of standardised targets."""
+        raise NotImplementedError
+
+    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
+        """Return the same of a posterior that was just found."""
+        return self._readouts(self.__dict__)
 
     def _leaves_out(self) -> bool:
         """Say whether hyper-parameters are those that predict rows best that are left out."""
         return False
-
-    def _has_intercept(self) -> bool:
-        """Say whether a constant beside an additive kernel may be part of it."""
-        return True
 
     def _level_of_regression(self, Y: Array) -> Array:
         """Return what standardised targets are regressed less, a number for each output."""
@@ -406,6 +452,29 @@ class GaussianProcess(BaseEstimator):
     def _systems_to_solve(self, systems: list[System], Y: Array) -> list[System]:
         """Return the systems of a fit, from those of the hyper-parameters that were learned."""
         return systems
+
+    def _systems_to_change(self) -> Sequence[System]:
+        """Return the systems that rows come to or go from."""
+        systems: Sequence[System] = self._state()["_posterior"].systems
+        return systems
+
+    def _means(self, Y: Array) -> Array:
+        """Return the means of targets over the training rows, by their weights."""
+        means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
+        return means
+
+    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the noise variances with which labels of rows would be told.
+
+        One for every row, or one for all, a row of the result for each system.
+        """
+        noise: Array = state["_posterior"].noise
+        return noise[:, None]
+
+    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the posterior variance of standardised targets."""
+        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
+        return variance
 
     # ---- solving -----------------------------------------------------------------------------
 
@@ -460,120 +529,6 @@ class GaussianProcess(BaseEstimator):
         posterior = Posterior(systems, weights, {}, self.tol, **others)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
-    # ---- rows that come and go ---------------------------------------------------------------
-
-    def _systems_now(self, systems: Sequence[System]) -> list[System]:
-        """Return systems under what is now set of the solver."""
-        solver, n_threads = Solver.of(self.solver), count_threads(self.n_jobs)
-        bound = systems[0].bound
-        if bound.n_threads != n_threads:
-            bound = bound.with_threads(n_threads)
-        if bound is systems[0].bound and systems[0].solver == solver:
-            return list(systems)
-        return [replace(system, bound=bound, solver=solver) for system in systems]
-
-    def _systems_with(self, X: Any, n_outputs: int, weights: Array | None) -> tuple[System, ...]:
-        """Return the systems with further rows, and their weights, behind their own."""
-        _doors.refuse_distributed(self, "A change of rows")
-        first, *others = self._systems_now(self._systems_to_change())
-        first.bound.check_size(first.bound.n_rows + X.shape[0], 1 + len(others))
-        scale = roots(weights) if self._scales_systems() else None
-        grown = insert_rows(first, X, n_outputs, scale, weights=weights)
-        of_others = [
-            insert_rows(one, X, n_outputs, scale, weights=weights, bound=grown.bound)
-            for one in others
-        ]
-        return grown, *of_others
-
-    def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[System, ...]:
-        """Return the systems without some of their rows."""
-        _doors.refuse_distributed(self, "A change of rows")
-        first, *others = self._systems_now(self._systems_to_change())
-        shrunk = remove_rows(first, removed, n_outputs)
-        bound = shrunk.bound
-        return (shrunk, *(remove_rows(one, removed, n_outputs, bound=bound) for one in others))
-
-    def _systems_to_change(self) -> Sequence[System]:
-        """Return the systems that rows come to or go from."""
-        systems: Sequence[System] = self._state()["_posterior"].systems
-        return systems
-
-    def _scales_systems(self) -> bool:
-        """Say whether systems that change are in the scale of their rows."""
-        return True
-
-    def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
-        """Add training rows behind those that there are, of distinct rows and their weights."""
-        raise NotImplementedError
-
-    def _remove(self, removed: Indices) -> None:
-        """Remove training rows."""
-        raise NotImplementedError
-
-    def _targets_given(self) -> NDArray[Any]:
-        """Return the targets of training rows as `_insert` takes them."""
-        raise NotImplementedError
-
-    def _insert_given(
-        self, X: Any, y: NDArray[Any], weights: Array | None, copies: Array | None = None
-    ) -> None:
-        """Add rows, equal ones as one."""
-        distinct = self._distinct(X, y, weights, copies)
-        X, y = distinct.rows(X, y)
-        n = len(self.Y_fit_)
-        self._keep_what_stays(distinct.stays, len(y))
-        self._insert(self._coordinates(X, distinct.weights, reset=False), y, distinct.weights)
-        further = GivenRows.of(distinct.groups, weights)
-        self._given = self._given.followed_by(further.shifted(n))
-
-    def _keep_what_stays(self, stays: Array | None, n_new: int) -> None:
-        """Keep what stays of further rows, behind those that there are."""
-        if self._stays is not None or stays is not None:
-            before, new = np.zeros(len(self.Y_fit_)), np.zeros(n_new)
-            parts = before if self._stays is None else self._stays, new if stays is None else stays
-            self._stays = np.concatenate(parts)
-
-    def _remove_given(self, removed: Indices) -> None:
-        """Remove some of the rows that were given: of equal ones, the others stay."""
-        given, lighter = self._given.without(removed)
-        if len(given.learned) == 0:
-            raise ValueError(
-                "All training rows of positive weight would be forgotten: keep one at least, or "
-                "start with a new estimator."
-            )
-        n, left = len(self.Y_fit_), lighter.left
-        if len(left) > 0:
-            state = self._state()
-            weights = lighter.weights
-            self._keep_what_stays(None if self._stays is None else self._stays[left], len(left))
-            self._insert(state["X_fit_"][left], self._targets_given()[left], weights)
-        if len(lighter.touched) > 0:
-            self._remove(lighter.touched)
-        self._given = given.moved(n, lighter)
-
-    # ---- the targets -------------------------------------------------------------------------
-
-    def _units(self) -> Array:
-        """Return what one of each standardised target is in the user's unit."""
-        raise NotImplementedError
-
-    def _means(self, Y: Array) -> Array:
-        """Return the means of targets over the training rows, by their weights."""
-        means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
-        return means
-
-    def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        """Return standard deviations as users see them, from those of standardised targets."""
-        raise NotImplementedError
-
-    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
-        """Return what is read from the posterior mean of standardised targets `Y`."""
-        return self._readouts(self.__dict__)
-
-    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
-        """Return the same from the fitted attributes."""
-        raise NotImplementedError
-
     def _keep_weights(self, weights: Array, amplitude: Array) -> None:
         """Keep the weights of standardised targets, and what users see of them."""
         self._standard_weights = weights
@@ -588,6 +543,146 @@ class GaussianProcess(BaseEstimator):
         with np.errstate(over="ignore"):
             in_units: Array = weights * (self._units() / amplitude)
         return in_units
+
+    # ---- rows that come and go ---------------------------------------------------------------
+
+    def _fit_further(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        declared: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows, the first of which are a fit."""
+        if weighs_nothing(sample_weight, X):
+            return self
+        with replaced_whole(self) as draft:
+            first = not self.__sklearn_is_fitted__()
+            rows = draft._read_rows(X, y, sample_weight, reset=first)
+            (draft._learn if first else draft._add)(rows, declared)
+        return self
+
+    def _add(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
+        """Add checked rows, equal ones as one."""
+        distinct = self._distinct(rows.checked, rows)
+        X, y = distinct.rows(rows.checked, rows.Y)
+        n = len(self.Y_fit_)
+        self._keep_what_stays(distinct.stays, len(y))
+        self._insert(self._coordinates(X, distinct.weights, reset=False), y, distinct.weights)
+        further = GivenRows.of(distinct.groups, rows.weights)
+        self._given = self._given.followed_by(further.shifted(n))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove training rows; when it raises, the estimator is as it was.
+
+        The hyper-parameters stay, and predictions are what a fit on the other rows with these
+        would give, to the tolerance of the solver. A class whose last row goes is a class no more,
+        unless `partial_fit` was given it in `classes`; a calibration is learned anew when it is
+        asked for next.
+
+        Parameters
+        ----------
+        {indices}
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, none would be left, or none of a second
+            class.
+
+        Examples
+        --------
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> model = IntersectionGPRegressor(optimizer=None)
+        >>> model = model.fit([[1.0], [2.0], [3.0]], [1.0, 99.0, 3.0])
+        >>> model.forget([1]).predict([[2.0]]).round(1)
+        array([2.])
+        """
+        check_is_fitted(self)
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, draft._n_given())
+            if len(removed) > 0:
+                draft._remove(removed)
+        return self
+
+    def _n_given(self) -> int:
+        """Return the number of rows that were given."""
+        return len(self._given.learned)
+
+    def _remove(self, removed: Indices) -> None:
+        """Remove some of the rows that were given: of equal ones, the others stay."""
+        given, lighter = self._given.without(removed)
+        if len(given.learned) == 0:
+            raise ValueError(
+                "All training rows of positive weight would be forgotten: keep one at least, or "
+                "start with a new estimator."
+            )
+        n, left, gone = len(self.Y_fit_), lighter.left, lighter.touched
+        if len(left) > 0:
+            X = self._state()["X_fit_"][left]
+            self._keep_what_stays(None if self._stays is None else self._stays[left], len(left))
+            self._insert(X, self._targets_given()[left], lighter.weights)
+        if len(gone) > 0:
+            self._make_ready()
+            kept = left_over(len(self.Y_fit_), gone)
+            targets, start = self._targets_given()[kept], self._standard_weights[kept]
+            if self.sample_weight_fit_ is not None:
+                self.sample_weight_fit_ = self.sample_weight_fit_[kept]
+            if self._stays is not None:
+                self._stays = self._stays[kept]
+            self._solve_anew(targets, start, partial(self._systems_without, gone))
+        self._given = given.moved(n, lighter)
+
+    def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
+        """Add training rows behind those that there are, of distinct rows and their weights."""
+        self._make_ready()
+        start = self._standard_weights
+        start = np.vstack([start, np.zeros((len(y), start.shape[1]))])
+        targets = np.concatenate([self._targets_given(), y])
+        weights = self._keep_further_weights(weights, len(y))
+        self._solve_anew(targets, start, partial(self._systems_with, X, weights))
+
+    def _solve_anew(
+        self, targets: NDArray[Any], start: Array, systems: Callable[[int], tuple[System, ...]]
+    ) -> None:
+        """Solve for the targets of rows that changed; `systems` are of so many outputs."""
+        Y = self._standardised(targets, first=False)
+        self._solve_targets(one_an_output(systems(Y.shape[1]), Y.shape[1]), Y, start)
+
+    def _systems_now(self) -> list[System]:
+        """Return systems to change, under what is now set of the solver."""
+        _doors.refuse_distributed(self, "A change of rows")
+        solver, n_threads = self._asked.solver, self._asked.n_threads
+        systems = self._systems_to_change()
+        bound = systems[0].bound
+        if bound.n_threads != n_threads:
+            bound = bound.with_threads(n_threads)
+        if bound is systems[0].bound and systems[0].solver == solver:
+            return list(systems)
+        return [replace(system, bound=bound, solver=solver) for system in systems]
+
+    def _systems_with(self, X: Any, weights: Array | None, n_outputs: int) -> tuple[System, ...]:
+        """Return the systems with further rows, and their weights, behind their own."""
+        first, *others = self._systems_now()
+        first.bound.check_size(first.bound.n_rows + X.shape[0], 1 + len(others))
+        # Latent functions of classes have systems in no scale of their rows.
+        scale = roots(weights) if self._latent is None else None
+        add = partial(insert_rows, X=X, n_outputs=n_outputs, row_scale=scale, weights=weights)
+        grown = add(first)
+        return grown, *(add(one, bound=grown.bound) for one in others)
+
+    def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[System, ...]:
+        """Return the systems without some of their rows."""
+        first, *others = self._systems_now()
+        shrunk = remove_rows(first, removed, n_outputs)
+        bound = shrunk.bound
+        return (shrunk, *(remove_rows(one, removed, n_outputs, bound=bound) for one in others))
 
     # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
 
@@ -640,30 +735,39 @@ class GaussianProcess(BaseEstimator):
     def _read(self, state: dict[str, Any], name: str, X: Any) -> Array:
         """Return a readout of the posterior mean, from a table where there are bins."""
         posterior: Posterior = state["_posterior"]
-        bins = Bins.of(self.n_bins)
-        if bins.n_bins is not None:
-            _support.refuse_bins(self, posterior.system.kernel)
-        return posterior.read(name, X, count_threads(self.n_jobs), bins.n_bins, bins.interpolation)
+        asked, bins = self._asked, self._asked.bins
+        asked.check_bins(posterior.system.kernel)
+        return posterior.read(name, X, asked.n_threads, bins.n_bins, bins.interpolation)
 
     def _latent_variance(self, state: dict[str, Any], X: Any) -> Array:
         """Return the posterior variance of latent functions of standardised targets."""
         posterior: Posterior = state["_posterior"]
-        name, n_eigenvectors = variance_of(self.variance)
-        _support.check_variance(posterior.system.kernel, name)
-        return posterior.latent_variance(X, name, Bins.of(self.n_bins).n_bins, n_eigenvectors)
+        asked, (name, n_eigenvectors) = self._asked, self._asked.variance
+        asked.check_variance(posterior.system.kernel)
+        return posterior.latent_variance(X, name, asked.bins.n_bins, n_eigenvectors)
 
-    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
-        """Return the noise variances with which labels of rows would be told.
+    @in_precision_of_rows
+    @of_each_pattern
+    def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
+        """Return mean and variance of the latent functions, without the noise.
 
-        One for every row, or one for all, a row of the result for each system.
+        Parameters
+        ----------
+        {rows}
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Eq. 2: what a regressor predicts, or a classifier's functions before calibration.
+        variance : ndarray of the same shape
+            Eq. 3 without the noise variance; of classes, one for all outputs unless each has its
+            own hyper-parameters. Infinity where double precision cannot hold it.
         """
-        noise: Array = state["_posterior"].noise
-        return noise[:, None]
-
-    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
-        """Return the posterior variance of standardised targets."""
-        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
-        return variance
+        X, state = self._check_test(X), self._state()
+        std = self._spread(state, np.sqrt(self._latent_variance(state, X)))
+        # In the unit of huge targets it may be beyond double precision.
+        with np.errstate(over="ignore"):
+            return self._shaped(self._read(state, "mean", X)), np.square(std)
 
     @property
     def std_error_(self) -> float:
@@ -672,11 +776,10 @@ class GaussianProcess(BaseEstimator):
         It is measured on training rows that are solved exactly, each by a fit without it; 0 where
         all standard deviations are exact. Of several fits it is the largest.
         """
-        return self._std_error()
-
-    def _std_error(self) -> float:
+        if (patterns := Patterns.of(self)) is not None:
+            return float(max(fit.std_error_ for fit in patterns.fits()))
         posterior: Posterior = self._state()["_posterior"]
-        return posterior.std_error(variance_of(self.variance)[0])
+        return posterior.std_error(self._asked.variance[0])
 
     # ---- the likelihood ----------------------------------------------------------------------
 
@@ -688,7 +791,6 @@ class GaussianProcess(BaseEstimator):
         *,
         return_std: Literal[False] = False,
     ) -> float: ...
-
     @overload
     def log_marginal_likelihood(
         self,
@@ -697,7 +799,6 @@ class GaussianProcess(BaseEstimator):
         eval_gradient: Literal[True],
         return_std: Literal[False] = False,
     ) -> tuple[float, Array]: ...
-
     @overload
     def log_marginal_likelihood(
         self,
@@ -706,7 +807,6 @@ class GaussianProcess(BaseEstimator):
         *,
         return_std: Literal[True],
     ) -> tuple[float, float]: ...
-
     def log_marginal_likelihood(
         self,
         theta: ArrayLike | None = None,
@@ -720,27 +820,23 @@ class GaussianProcess(BaseEstimator):
 
         .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
 
-        The log-determinant is as `log_det` of a `LikelihoodSearch` says: "lanczos" estimates it by
-        stochastic Lanczos quadrature, or computes it from the Cholesky factor where there is one;
-        "bound" puts the bound of eq. 23 in its place, so that the result is a lower bound.
+        The log-determinant is that of a Cholesky factor where there is one, else as `log_det` of a
+        `LikelihoodSearch` says.
 
         Parameters
         ----------
         theta : array-like, default=None
-            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and those of
-            the kernel. Additive ones have the exponent of a transform, the feature weights with
-            "ard", the weight of pairs, and those of lines and of minima beside smooth functions.
-            None takes those of the fit, `theta_`.
+            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the
+            kernel's. None takes those of the fit, `theta_`.
         eval_gradient : bool, default=False
-            Whether to return the derivatives by `theta` too. With "lanczos" they are those of the
-            estimate itself; the bound has none.
+            Whether to return the derivatives by `theta` too, of the estimate itself.
         return_std : bool, default=False
             Whether to return the standard error of the estimate too; 0 where it is exact.
 
         Returns
         -------
         value : float
-            The log marginal likelihood.
+            The log marginal likelihood; with ``log_det="bound"``, a lower bound of it.
         gradient : ndarray of the shape of `theta`
             Only with `eval_gradient`.
         std : float
@@ -749,8 +845,7 @@ class GaussianProcess(BaseEstimator):
         Raises
         ------
         ValueError
-            If `theta` has the wrong length, or `eval_gradient` is asked for with
-            ``log_det="bound"``.
+            If `theta` has the wrong length, or a bound's gradient is asked for.
         """
         value, gradient, std = self._evaluated(theta, slope=eval_gradient)
         if not eval_gradient:
@@ -790,43 +885,37 @@ class GaussianProcess(BaseEstimator):
     # ---- functions of features, and of pairs -------------------------------------------------
 
     @property
+    @of_each_pattern
     def intercept_(self) -> Array:
         """What is predicted where no feature and no pair of features adds anything."""
-        return self._intercept()
-
-    def _intercept(self) -> Array:
         posterior: Posterior = self._state()["_posterior"]
         if not isinstance(posterior.system.kernel, GeneralizedKernel | LevelKernel):
             raise AttributeError(f"intercept_ is not there with {posterior.system.kernel!r}.")
         return np.broadcast_to(posterior.intercept("mean"), posterior.weights.shape[1:]).copy()
 
     @property
+    @of_each_pattern
     def quantization_error_bound_(self) -> Array:
         """What no number from the table of `n_bins` cells is off by more than."""
-        return self._quantization_error_bound()
-
-    def _quantization_error_bound(self) -> Array:
-        if Bins.of(self.n_bins).n_bins is None or not self.__sklearn_is_fitted__():
+        bins = self._asked.bins
+        if bins.n_bins is None or not self.__sklearn_is_fitted__():
             raise AttributeError(
                 "quantization_error_bound_ is there after a fit, and with n_bins: predictions are "
                 "exact without."
             )
         posterior: Posterior = self._answering()["_posterior"]
-        bins = Bins.of(self.n_bins)
         return posterior.score(self._predicted, bins.n_bins, bins.interpolation).error_bound()
 
     def explain(self, X: Any) -> Explanation:
         r"""Take the posterior mean of rows apart by feature, and by pair of features.
 
-        The mean of a row is the offset plus the sum of one number for each feature, which depends
-        on that feature alone: :math:`f_d(x(d))` of `shape_functions`; and of one for each pair of
-        `interactions_`, that of `pair_functions`. For a classifier it is that
-        of the targets +1 and -1 (`latent_mean_and_variance`).
+        The mean of a row is the offset plus one number for each feature, which depends on that
+        feature alone, as `shape_functions` says, and one for each pair of `interactions_`. For a
+        classifier it is that of `latent_mean_and_variance`.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
 
         Returns
         -------
@@ -841,12 +930,12 @@ class GaussianProcess(BaseEstimator):
         """
         _doors.refuse_distributed(self, "explain")
         X, state = self._check_test(X), self._state()
-        return functions.explain(state, X, self._units(), count_threads(self.n_jobs))
+        return functions.explain(state, X, self._units(), self._asked.n_threads)
 
     def export_tables(self, n_bins: int = 256) -> AdditiveTables:
         """Return what predicts means, or calibrated probabilities, as plain tables.
 
-        The tables can be kept as arrays, evaluated in a few lines of any language, and served as an
+        They can be kept as arrays, evaluated in a few lines of any language, and served as an
         ONNX model (`AdditiveTables.to_onnx`), without this package.
 
         Parameters
@@ -864,9 +953,9 @@ class GaussianProcess(BaseEstimator):
         Raises
         ------
         TypeError, ValueError
-            If `n_bins` is no integer, or less than 2; if the kernel is no sum of functions of
-            features and of pairs; if features are transformed, between whose values functions are
-            not linear; or if probabilities need variances, with ``calibration=None``.
+            If `n_bins` is no integer, or less than 2; if the kernel is no sum of piecewise linear
+            functions of features and of pairs; or if probabilities need variances, with
+            ``calibration=None``.
 
         Examples
         --------
@@ -880,7 +969,7 @@ class GaussianProcess(BaseEstimator):
         """
         _doors.refuse_distributed(self, "export_tables")
         calibrated = getattr(self, "calibration", None) is not None
-        of_readout = self._predicted, n_bins, calibrated, count_threads(self.n_jobs)
+        of_readout = self._predicted, n_bins, calibrated, self._asked.n_threads
         return tables_of(self._answering(), *of_readout)
 
     def shape_functions(
@@ -892,14 +981,11 @@ class GaussianProcess(BaseEstimator):
     ) -> list[ShapeFunction]:
         r"""Return what each feature adds to the posterior mean.
 
-        The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what pairs of features add
-        (`pair_functions`) where there are some, with
+        The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what `pair_functions` add, with
         :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
-        neighbouring training values, `f_d` is linear in `g(t)`, so linear where
-        `transform` is "identity"; it is 0 at 0, and constant above the largest training value.
-        Those on levels are 0 at the least value, and given at every point that values are rounded
-        to. Those of `Splines` have a mean of 0 over the training rows, and are lines beyond the
-        least and the largest training value.
+        neighbouring training values, `f_d` is linear in `g(t)`; it is 0 at 0, and constant above
+        the largest training value. Functions on levels are 0 at the least value. Those of `Splines`
+        have a mean of 0 over the training rows, and are lines beyond the training values.
 
         Parameters
         ----------
@@ -907,11 +993,10 @@ class GaussianProcess(BaseEstimator):
             Indices of the features; None takes all.
         max_knots : int or None, default=None
             At most so many of the values of a feature; None takes every one, with which the
-            function is exact everywhere. Smooth functions are given at so many values, 200 by
-            default, evenly spaced from the least to the largest.
+            function is exact everywhere, and of smooth functions 200, evenly spaced.
         return_std : bool, default=False
-            Whether to compute the posterior standard deviation of each function too, which takes a
-            solve for each knot. It is exact.
+            Whether to compute the posterior standard deviation of each function too, exactly, by a
+            solve for each knot.
 
         Returns
         -------
@@ -926,25 +1011,22 @@ class GaussianProcess(BaseEstimator):
         _doors.refuse_distributed(self, "shape_functions")
         state = self._state()
         spread = partial(self._spread, state) if return_std else None
-        n_threads = count_threads(self.n_jobs)
-        return functions.shape_functions(state, features, max_knots, spread, n_threads)
+        return functions.shape_functions(state, features, max_knots, spread, self._asked.n_threads)
 
     def pair_functions(self, pairs: Any = None, *, return_std: bool = False) -> list[PairFunction]:
         r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
 
-        The mean is `intercept_` :math:`+ \sum_d f_d(x(d)) + \sum_{(i, j)} f_{ij}(x(i), x(j))`.
-        A pair's function is bilinear between its knots, and constant
-        beyond them. Its mean over the training values of either feature is 0, whatever the other
-        one is, so that it holds no main effect of them as if they were independent; where they are
-        not, what they add together over the rows may have one.
+        A pair's function is bilinear between its knots, and constant beyond them. Its mean over the
+        training values of either feature is 0, whatever the other one is, so that it holds no main
+        effect of them as if they were independent.
 
         Parameters
         ----------
         pairs : sequence of pairs of int or str, default=None
             Which of `interactions_`; None takes all.
         return_std : bool, default=False
-            Whether to compute the posterior standard deviation of each function too, which takes a
-            solve for each pair of knots. It is exact.
+            Whether to compute the posterior standard deviation of each function too, exactly, by a
+            solve for each pair of knots.
 
         Returns
         -------
@@ -974,8 +1056,10 @@ class GaussianProcess(BaseEstimator):
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        _doors.set_input_tags(tags.input_tags, _doors.takes_of(self._asked()[1]))
+        tags, takes = super().__sklearn_tags__(), _doors.takes_of(self, reset=True)
+        inputs = tags.input_tags
+        inputs.sparse = inputs.positive_only = takes == "histograms"
+        inputs.three_d_array = takes == "covariances"
         return tags
 
 

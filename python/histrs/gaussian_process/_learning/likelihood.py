@@ -30,7 +30,7 @@ from histrs.gaussian_process._learning.spectrum import (
     Terms,
 )
 from histrs.gaussian_process._options import LogDetName, Solver
-from histrs.gaussian_process._row_weights import repeats
+from histrs.gaussian_process._rows import repeats
 from histrs.gaussian_process._systems.system import System
 
 # Eigenvalues of more rows take longer than factors.

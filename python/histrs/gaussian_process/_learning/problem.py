@@ -20,7 +20,7 @@ from histrs.gaussian_process._learning.hyperparameters import Scales
 from histrs.gaussian_process._learning.level_likelihood import LevelLikelihood
 from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._options import LogDetName, Solver
-from histrs.gaussian_process._row_weights import roots, rows_of
+from histrs.gaussian_process._rows import roots, rows_of
 from histrs.gaussian_process._systems.system import System
 
 

@@ -24,6 +24,8 @@ class TrainingRows(NamedTuple):
     weights: Array | None
     given: Any
     """The rows as the user gave them."""
+    copies: Array | None = None
+    """How many rows each stands for, if not as many as its weight."""
 
 
 class Pattern(NamedTuple):

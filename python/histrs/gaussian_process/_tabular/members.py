@@ -26,7 +26,7 @@ from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._memory import most_stored_rows
 from histrs.gaussian_process._options import LikelihoodSearch, Solver
 from histrs.gaussian_process._posterior.posterior import Posterior
-from histrs.gaussian_process._row_weights import appended, roots, rows_of
+from histrs.gaussian_process._rows import appended, roots, rows_of
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process._tabular.rows import TableRows
 
