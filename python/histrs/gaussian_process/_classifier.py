@@ -23,6 +23,7 @@ from histrs._weights import (
     index_of_best,
     refuse_balanced,
     times_class_weights,
+    weighs_nothing,
 )
 from histrs.gaussian_process import _doors
 from histrs.gaussian_process._asked import is_fixed
@@ -243,7 +244,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         >>> model.partial_fit(X[200:400], y[200:400]).score(X[1000:], y[1000:]) > before
         True
         """
-        refuse_balanced(self.class_weight)
+        if not weighs_nothing(sample_weight, X):
+            refuse_balanced(self.class_weight)
         return self._fit_further(X, y, sample_weight, classes)
 
     def _add(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:

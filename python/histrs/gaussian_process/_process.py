@@ -59,9 +59,8 @@ from histrs.gaussian_process._options import (
     VarianceName,
 )
 from histrs.gaussian_process._posterior import functions
-from histrs.gaussian_process._posterior.functions import Explanation, PairFunction, ShapeFunction
 from histrs.gaussian_process._posterior.posterior import Posterior
-from histrs.gaussian_process._posterior.tables import AdditiveTables, tables_of
+from histrs.gaussian_process._posterior.tables import export_tables
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._rows import GivenRows, appended, roots, telling
 from histrs.gaussian_process._state import replaced_whole
@@ -906,153 +905,10 @@ class GaussianProcess(BaseEstimator):
         posterior: Posterior = self._answering()["_posterior"]
         return posterior.score(self._predicted, bins.n_bins, bins.interpolation).error_bound()
 
-    def explain(self, X: Any) -> Explanation:
-        r"""Take the posterior mean of rows apart by feature, and by pair of features.
-
-        The mean of a row is the offset plus one number for each feature, which depends on that
-        feature alone, as `shape_functions` says, and one for each pair of `interactions_`. For a
-        classifier it is that of `latent_mean_and_variance`.
-
-        Parameters
-        ----------
-        {rows}
-
-        Returns
-        -------
-        explanation : Explanation
-            Named tuple ``(names, data, values, std, offset, pairs)``. The standard deviations are
-            exact, and take a solve for each entry.
-
-        Raises
-        ------
-        ValueError
-            If the kernel is no sum of functions of features and of pairs.
-        """
-        _doors.refuse_distributed(self, "explain")
-        X, state = self._check_test(X), self._state()
-        return functions.explain(state, X, self._units(), self._asked.n_threads)
-
-    def export_tables(self, n_bins: int = 256) -> AdditiveTables:
-        """Return what predicts means, or calibrated probabilities, as plain tables.
-
-        They can be kept as arrays, evaluated in a few lines of any language, and served as an
-        ONNX model (`AdditiveTables.to_onnx`), without this package.
-
-        Parameters
-        ----------
-        n_bins : int, default=256
-            At most so many nodes per feature, 2 at least. Where a feature has no more distinct
-            values in training, the tables are exact; elsewhere, `error_bound` is certified.
-
-        Returns
-        -------
-        tables : AdditiveTables
-            Nodes, values and slopes of a piecewise linear function for each feature, and the grid
-            of each pair, which is exact.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `n_bins` is no integer, or less than 2; if the kernel is no sum of piecewise linear
-            functions of features and of pairs; or if probabilities need variances, with
-            ``calibration=None``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from histrs.gaussian_process import IntersectionGPRegressor
-        >>> X = np.random.default_rng(0).random((100, 3))
-        >>> model = IntersectionGPRegressor().fit(X, X[:, 0] ** 2 + X[:, 1])
-        >>> tables = model.export_tables()
-        >>> bool(np.allclose(tables.scores(X)[:, 0], model.predict(X)))
-        True
-        """
-        _doors.refuse_distributed(self, "export_tables")
-        calibrated = getattr(self, "calibration", None) is not None
-        of_readout = self._predicted, n_bins, calibrated, self._asked.n_threads
-        return tables_of(self._answering(), *of_readout)
-
-    def shape_functions(
-        self,
-        features: Sequence[int] | None = None,
-        *,
-        max_knots: int | None = None,
-        return_std: bool = False,
-    ) -> list[ShapeFunction]:
-        r"""Return what each feature adds to the posterior mean.
-
-        The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what `pair_functions` add, with
-        :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
-        neighbouring training values, `f_d` is linear in `g(t)`; it is 0 at 0, and constant above
-        the largest training value. Functions on levels are 0 at the least value. Those of `Splines`
-        have a mean of 0 over the training rows, and are lines beyond the training values.
-
-        Parameters
-        ----------
-        features : sequence of int, default=None
-            Indices of the features; None takes all.
-        max_knots : int or None, default=None
-            At most so many of the values of a feature; None takes every one, with which the
-            function is exact everywhere, and of smooth functions 200, evenly spaced.
-        return_std : bool, default=False
-            Whether to compute the posterior standard deviation of each function too, exactly, by a
-            solve for each knot.
-
-        Returns
-        -------
-        functions : list of ShapeFunction
-            Named tuples ``(feature, knots, values, std)``; `std` is None unless it was asked for.
-
-        Raises
-        ------
-        ValueError
-            If there is no such feature, or the kernel is no sum of functions of features.
-        """
-        _doors.refuse_distributed(self, "shape_functions")
-        state = self._state()
-        spread = partial(self._spread, state) if return_std else None
-        return functions.shape_functions(state, features, max_knots, spread, self._asked.n_threads)
-
-    def pair_functions(self, pairs: Any = None, *, return_std: bool = False) -> list[PairFunction]:
-        r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
-
-        A pair's function is bilinear between its knots, and constant beyond them. Its mean over the
-        training values of either feature is 0, whatever the other one is, so that it holds no main
-        effect of them as if they were independent.
-
-        Parameters
-        ----------
-        pairs : sequence of pairs of int or str, default=None
-            Which of `interactions_`; None takes all.
-        return_std : bool, default=False
-            Whether to compute the posterior standard deviation of each function too, exactly, by a
-            solve for each pair of knots.
-
-        Returns
-        -------
-        functions : list of PairFunction
-            Named tuples ``(features, knots, values, std)``; `std` is None unless it was asked for.
-
-        Raises
-        ------
-        ValueError
-            If the model has no such pair.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from histrs.gaussian_process import IntersectionGPRegressor
-        >>> X = np.random.default_rng(0).random((300, 4))
-        >>> from histrs.gaussian_process.kernels import Interactions, Intersection
-        >>> y = X[:, 3] * X[:, 1] + X[:, 0]
-        >>> model = IntersectionGPRegressor(Intersection() + Interactions(1)).fit(X, y)
-        >>> (function,) = model.pair_functions()
-        >>> function.features, function.values.shape
-        ((1, 3), (12, 12))
-        """
-        state = self._state()
-        spread = partial(self._spread, state) if return_std else None
-        return functions.pair_functions(state, pairs, spread)
+    explain = functions.explain
+    shape_functions = functions.shape_functions
+    pair_functions = functions.pair_functions
+    export_tables = export_tables
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

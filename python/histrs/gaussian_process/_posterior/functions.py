@@ -1,8 +1,11 @@
-"""The posterior mean taken apart: what each feature, and each pair of features, adds."""
+"""The posterior mean taken apart: what each feature, and each pair of features, adds.
+
+What users call are functions of a fitted process, which are its methods.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, cast
 
@@ -16,6 +19,7 @@ from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
 from histrs.gaussian_process._bound.scores import ExactScore
 from histrs.gaussian_process._bound.splines import SmoothScore, SmoothTerm
+from histrs.gaussian_process._doors import refuse_distributed
 from histrs.gaussian_process._kernels.level_columns import LevelPair, evenly
 from histrs.gaussian_process._learning.pair_search import Interactions, check_pairs
 from histrs.gaussian_process._posterior.posterior import Posterior
@@ -23,8 +27,6 @@ from histrs.gaussian_process._posterior.posterior import Posterior
 # Points at which a function looks smooth.
 _N_POINTS = 200
 
-Spread: TypeAlias = Callable[[Array], Array]
-"""Turns standard deviations into the user's units."""
 Moments: TypeAlias = tuple[Array, Array | None]
 """What a term adds, a column for each output, and the variance of that, one for each system."""
 
@@ -77,72 +79,161 @@ class Explanation(NamedTuple):
     """Features of the terms that are pairs, of shape (n_pairs, 2)."""
 
 
-def explain(state: dict[str, Any], X: Matrix, units: Array, n_threads: int) -> Explanation:
-    """Return the terms of the posterior mean for every row, and their standard deviations."""
+def explain(self: Any, X: Any) -> Explanation:
+    r"""Take the posterior mean of rows apart by feature, and by pair of features.
+
+    The mean of a row is the offset plus one number for each feature, which depends on that
+    feature alone, as `shape_functions` says, and one for each pair of `interactions_`. For a
+    classifier it is that of `latent_mean_and_variance`.
+
+    Parameters
+    ----------
+    {rows}
+
+    Returns
+    -------
+    explanation : Explanation
+        Named tuple ``(names, data, values, std, offset, pairs)``. The standard deviations are
+        exact, and take a solve for each entry.
+
+    Raises
+    ------
+    ValueError
+        If the kernel is no sum of functions of features and of pairs.
+    """
+    refuse_distributed(self, "explain")
+    rows: Matrix = self._check_test(X)
+    state = self._state()
     posterior: Posterior = state["_posterior"]
-    terms = _terms_of(posterior, n_threads)
-    data = np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+    terms = _terms_of(posterior, self._asked.n_threads)
+    data = np.asarray(rows.toarray() if sparse.issparse(rows) else rows, dtype=np.float64)
     values, variances = terms.of_rows(data)
     offset, pairs = posterior.intercept("mean"), posterior.bound.kernel.learned["interactions_"]
     names = state.get("feature_names_in_")
     if names is None:
-        names = np.array([f"x{d}" for d in range(X.shape[1])], dtype=object)
+        names = np.array([f"x{d}" for d in range(data.shape[1])], dtype=object)
     if len(pairs) > 0:
         both = [f"{names[i]} & {names[j]}" for i, j in pairs]
         names = np.array([*names, *both], dtype=object)
-    std = np.broadcast_to(np.sqrt(variances) * units, values.shape)
+    std = np.broadcast_to(np.sqrt(variances) * self._units(), values.shape)
     if len(offset) == 1:
         return Explanation(names, data, values[:, :, 0], std[:, :, 0], offset[0], pairs)
     return Explanation(names, data, values, std, offset, pairs)
 
 
 def shape_functions(
-    state: dict[str, Any],
-    features: Sequence[int] | None,
-    most: int | None,
-    spread: Spread | None,
-    n_threads: int,
+    self: Any,
+    features: Sequence[int] | None = None,
+    *,
+    max_knots: int | None = None,
+    return_std: bool = False,
 ) -> list[ShapeFunction]:
-    """Return the functions of features of a fitted model; `spread` gives units to deviations."""
-    terms, n_features = _terms_of(state["_posterior"], n_threads), state["n_features_in_"]
-    functions = []
+    r"""Return what each feature adds to the posterior mean.
+
+    The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what `pair_functions` add, with
+    :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
+    neighbouring training values, `f_d` is linear in `g(t)`; it is 0 at 0, and constant above
+    the largest training value. Functions on levels are 0 at the least value. Those of `Splines`
+    have a mean of 0 over the training rows, and are lines beyond the training values.
+
+    Parameters
+    ----------
+    features : sequence of int, default=None
+        Indices of the features; None takes all.
+    max_knots : int or None, default=None
+        At most so many of the values of a feature; None takes every one, with which the
+        function is exact everywhere, and of smooth functions 200, evenly spaced.
+    return_std : bool, default=False
+        Whether to compute the posterior standard deviation of each function too, exactly, by a
+        solve for each knot.
+
+    Returns
+    -------
+    functions : list of ShapeFunction
+        Named tuples ``(feature, knots, values, std)``; `std` is None unless it was asked for.
+
+    Raises
+    ------
+    ValueError
+        If there is no such feature, or the kernel is no sum of functions of features.
+    """
+    refuse_distributed(self, "shape_functions")
+    state = self._state()
+    terms, n_features = _terms_of(state["_posterior"], self._asked.n_threads), self.n_features_in_
+    found = []
     for feature in range(n_features) if features is None else features:
         if not 0 <= feature < n_features:
             raise ValueError(f"feature {feature} is not in 0..{n_features}.")
-        knots, values, variance = terms.feature(feature, most, spread is not None)
+        knots, values, variance = terms.feature(feature, max_knots, return_std)
         values = values[:, 0] if values.shape[1] == 1 else values
-        std = None if spread is None or variance is None else spread(np.sqrt(variance))
-        functions.append(ShapeFunction(feature, knots, values, std))
-    return functions
+        std = None if variance is None else self._spread(state, np.sqrt(variance))
+        found.append(ShapeFunction(feature, knots, values, std))
+    return found
 
 
 def pair_functions(
-    state: dict[str, Any], pairs: Interactions | None, spread: Spread | None
+    self: Any, pairs: Interactions | None = None, *, return_std: bool = False
 ) -> list[PairFunction]:
-    """Return the functions of some of a fitted model's pairs, or of all."""
+    r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
+
+    A pair's function is bilinear between its knots, and constant beyond them. Its mean over the
+    training values of either feature is 0, whatever the other one is, so that it holds no main
+    effect of them as if they were independent.
+
+    Parameters
+    ----------
+    pairs : sequence of pairs of int or str, default=None
+        Which of `interactions_`; None takes all.
+    return_std : bool, default=False
+        Whether to compute the posterior standard deviation of each function too, exactly, by a
+        solve for each pair of knots.
+
+    Returns
+    -------
+    functions : list of PairFunction
+        Named tuples ``(features, knots, values, std)``; `std` is None unless it was asked for.
+
+    Raises
+    ------
+    ValueError
+        If the model has no such pair.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> X = np.random.default_rng(0).random((300, 4))
+    >>> from histrs.gaussian_process.kernels import Interactions, Intersection
+    >>> y = X[:, 3] * X[:, 1] + X[:, 0]
+    >>> model = IntersectionGPRegressor(Intersection() + Interactions(1)).fit(X, y)
+    >>> (function,) = model.pair_functions()
+    >>> function.features, function.values.shape
+    ((1, 3), (12, 12))
+    """
+    state = self._state()
     posterior: Posterior = state["_posterior"]
     terms = _terms_of(posterior, posterior.bound.n_threads)
     known = [(int(i), int(j)) for i, j in posterior.bound.kernel.learned["interactions_"]]
+    if not known and (pairs is None or len(pairs) == 0):
+        return []
     if not known:
-        if pairs is None or len(pairs) == 0:
-            return []
         raise ValueError("The model has no pairs: fit with Interactions in the kernel.")
     wanted = known
     if pairs is not None:
         names = state.get("feature_names_in_")
         given = check_pairs(pairs, state["n_features_in_"], names, "pairs")
         wanted = [(int(i), int(j)) for i, j in given]
-    functions = []
+    found = []
     for pair in wanted:
         if pair not in known:
             raise ValueError(f"{pair} is not among the pairs of the model, {known}.")
-        knots, values, variance = terms.pair(known.index(pair), spread is not None)
+        knots, values, variance = terms.pair(known.index(pair), return_std)
         shape = len(knots[0]), len(knots[1])
         std = None
-        if spread is not None and variance is not None:
-            std = _on_grid(spread(np.sqrt(variance)), shape)
-        functions.append(PairFunction(pair, knots, _on_grid(values, shape), std))
-    return functions
+        if variance is not None:
+            std = _on_grid(self._spread(state, np.sqrt(variance)), shape)
+        found.append(PairFunction(pair, knots, _on_grid(values, shape), std))
+    return found
 
 
 def _on_grid(values: Array, shape: tuple[int, int]) -> Array:

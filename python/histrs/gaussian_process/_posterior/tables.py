@@ -17,6 +17,7 @@ from histrs._calibration import logits_of_classes
 from histrs._checks.validation import to_core
 from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairTerm, cell_among
+from histrs.gaussian_process._doors import refuse_distributed
 from histrs.gaussian_process._posterior.posterior import Posterior
 
 # Entries of training rows whose functions are held at a time.
@@ -129,12 +130,45 @@ class AdditiveTables:
         return to_onnx(self)
 
 
-def tables_of(
-    state: dict[str, Any], readout: str, n_bins: int, calibrated: bool, n_threads: int
-) -> AdditiveTables:
-    """Return a readout of a fitted model as tables of at most so many nodes per feature."""
+def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
+    """Return what predicts means, or calibrated probabilities, as plain tables.
+
+    They can be kept as arrays, evaluated in a few lines of any language, and served as an
+    ONNX model (`AdditiveTables.to_onnx`), without this package.
+
+    Parameters
+    ----------
+    n_bins : int, default=256
+        At most so many nodes per feature, 2 at least. Where a feature has no more distinct
+        values in training, the tables are exact; elsewhere, `error_bound` is certified.
+
+    Returns
+    -------
+    tables : AdditiveTables
+        Nodes, values and slopes of a piecewise linear function for each feature, and the grid
+        of each pair, which is exact.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If `n_bins` is no integer, or less than 2; if the kernel is no sum of piecewise linear
+        functions of features and of pairs; or if probabilities need variances, with
+        ``calibration=None``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> X = np.random.default_rng(0).random((100, 3))
+    >>> model = IntersectionGPRegressor().fit(X, X[:, 0] ** 2 + X[:, 1])
+    >>> tables = model.export_tables()
+    >>> bool(np.allclose(tables.scores(X)[:, 0], model.predict(X)))
+    True
+    """
+    refuse_distributed(self, "export_tables")
+    state, n_threads = self._answering(), self._asked.n_threads
     posterior: Posterior = state["_posterior"]
-    bound, classes = posterior.additive, state.get("classes_")
+    bound, classes, readout = posterior.additive, state.get("classes_"), self._predicted
     n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
     if bound.kernel.is_smooth:
         raise ValueError(
@@ -146,7 +180,7 @@ def tables_of(
             f"Intersection(transform={bound.kernel.transform!r}): tables are exact "
             'between their nodes for "identity" alone. Transform features before the fit.'
         )
-    if classes is not None and not calibrated:
+    if classes is not None and self.calibration is None:
         raise ValueError(
             "calibration=None: probabilities need the variance of each row, which is no sum "
             'over features. Fit with calibration="leave-one-out".'
