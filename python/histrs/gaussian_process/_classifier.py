@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
@@ -137,6 +137,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     _predicted: ClassVar[str] = "decision"
     _outputs_share: ClassVar[bool] = True
 
+    classes_: NDArray[Any]
     likelihood_: ChosenName
     _modes: Modes
     _declared_classes: NDArray[Any] | None
@@ -196,7 +197,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         for name in ("_calibration", "_modes"):
             self.__dict__.pop(name, None)
         self._declared_classes = declared_with(None, declared, rows.Y, [])
-        self.classes_ = self._classes_of(rows.Y)
         super()._learn(rows)
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -254,14 +254,14 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         of_one_type(self.classes_, rows.Y)
         super()._add(rows)
 
-    def _solve_anew(
-        self, targets: NDArray[Any], start: Array, systems: Callable[[int], tuple[System, ...]]
-    ) -> None:
-        before, self.classes_ = self.classes_, self._classes_of(targets)
-        super()._solve_anew(targets, weights_to_start_from(self.classes_, before, start), systems)
-
-    def _standardised(self, targets: NDArray[Any], *, first: bool) -> Array:
-        return targets_of(targets, self.classes_)
+    def _standardised(
+        self, targets: NDArray[Any], start: Array | None
+    ) -> tuple[Array, Array | None]:
+        classes = classes_of(type(self).__name__, self._declared_classes, targets)
+        if start is not None:
+            start = weights_to_start_from(classes, self.classes_, start)
+        self.classes_ = classes
+        return targets_of(targets, classes), start
 
     def _targets_given(self) -> NDArray[Any]:
         return best_class(self.Y_fit_, self.classes_)
@@ -336,10 +336,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         mean = Readout(np.eye(len(self._units())), self._level(state["Y_fit_"]))
         known = state.get("_calibration", mean)
         return {"mean": mean} if known is None else {"mean": mean, "decision": known}
-
-    def _classes_of(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """Return the classes of all rows and those declared."""
-        return classes_of(type(self).__name__, self._declared_classes, labels)
 
     # ---- what classes are ----------------------------------------------------------------------
 

@@ -20,13 +20,13 @@ from histrs._calibration import Readout
 from histrs._checks.validation import check_random_state, naming_rows
 from histrs._estimator import BaseEstimator, documented
 from histrs._progress import SolverProgress
-from histrs._repeats import DistinctRows, distinct_rows
 from histrs._solvers.block_cg import Solution
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs._weights import RowWeights, in_units_of_mean, over_unit, weighs_nothing
 from histrs.gaussian_process import _doors
+from histrs.gaussian_process import _updates as updates
 from histrs.gaussian_process._asked import Asked
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._docs import FIT, GAUSSIAN_PROCESS, UPDATES
@@ -45,7 +45,6 @@ from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._likelihoods.classes import LatentClasses
-from histrs.gaussian_process._likelihoods.labels import one_an_output
 from histrs.gaussian_process._likelihoods.patterns import Patterns
 from histrs.gaussian_process._likelihoods.target_patterns import TrainingRows
 from histrs.gaussian_process._options import (
@@ -62,12 +61,9 @@ from histrs.gaussian_process._posterior import functions
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._posterior.tables import export_tables
 from histrs.gaussian_process._precision import in_precision_of_rows
-from histrs.gaussian_process._rows import GivenRows, appended, roots, telling
+from histrs.gaussian_process._rows import GivenRows, telling
 from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._systems.rows import (
-    insert_rows,
-    left_over,
-    remove_rows,
     rows_to_forget,
 )
 from histrs.gaussian_process._systems.system import System
@@ -243,12 +239,6 @@ class GaussianProcess(BaseEstimator):
         kernel = vars(self).get("kernel_")
         return kernel.view(X, asked.n_threads) if isinstance(kernel, Kernel) else X
 
-    def _distinct(self, X: Any, rows: TrainingRows) -> DistinctRows:
-        """Return which rows are equal, targets too."""
-        Y = rows.Y
-        numbers = Y if Y.dtype.kind == "f" else np.unique(Y, return_inverse=True)[1]
-        return distinct_rows(X, numbers, rows.weights, rows.copies)
-
     def _rows_with_weight(
         self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
     ) -> tuple[Any, ...]:
@@ -275,22 +265,6 @@ class GaussianProcess(BaseEstimator):
         self._weight_unit = max(self._weight_unit / _MOST_WEIGHT, 1.0)
         kept = over_unit(weights, self._weight_unit)
         self.sample_weight_fit_ = None if np.all(kept == 1.0) else kept
-
-    def _keep_further_weights(self, weights: Array | None, n_rows: int) -> Array | None:
-        """Keep the weights of further rows, and return them in their unit; None for 1."""
-        before = self.sample_weight_fit_
-        added: Array = over_unit(np.ones(n_rows) if weights is None else weights, self._weight_unit)
-        if before is None and np.all(added == 1.0):
-            return None
-        self.sample_weight_fit_ = appended(before, len(self.Y_fit_), added)
-        return added
-
-    def _keep_what_stays(self, stays: Array | None, n_new: int) -> None:
-        """Keep what stays of further rows, behind those that there are."""
-        if self._stays is not None or stays is not None:
-            before, new = np.zeros(len(self.Y_fit_)), np.zeros(n_new)
-            parts = before if self._stays is None else self._stays, new if stays is None else stays
-            self._stays = np.concatenate(parts)
 
     def _make_ready(self) -> None:
         """Make the posterior of an unpickled model while rows and weights still belong together."""
@@ -334,11 +308,11 @@ class GaussianProcess(BaseEstimator):
 
     def _learn(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
         """Fit checked rows, equal ones as one; `declared` are classes that stay without rows."""
-        distinct = self._distinct(rows.checked, rows)
+        distinct = updates.distinct(rows)
         self._stays = distinct.stays
         X, y = distinct.rows(rows.checked, rows.Y)
         self._keep_first_weights(distinct.weights)
-        Y = self._standardised(y, first=True)
+        Y, _ = self._standardised(y, None)
         self._fit_targets(self._coordinates(X, distinct.weights, reset=True), Y)
         self._given = GivenRows.of(distinct.groups, rows.weights)
 
@@ -412,8 +386,13 @@ class GaussianProcess(BaseEstimator):
         """What gives classes a probability; None for targets with noise."""
         return None
 
-    def _standardised(self, targets: NDArray[Any], *, first: bool) -> Array:
-        """Keep what targets are, and return them at scale 1; that is what `first` rows say."""
+    def _standardised(
+        self, targets: NDArray[Any], start: Array | None
+    ) -> tuple[Array, Array | None]:
+        """Keep what targets are; return them at scale 1, and weights to start from, if any.
+
+        `start` are the weights of earlier outputs; None is for the first rows, which tell the unit.
+        """
         raise NotImplementedError
 
     def _targets_given(self) -> NDArray[Any]:
@@ -563,13 +542,7 @@ class GaussianProcess(BaseEstimator):
 
     def _add(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
         """Add checked rows, equal ones as one."""
-        distinct = self._distinct(rows.checked, rows)
-        X, y = distinct.rows(rows.checked, rows.Y)
-        n = len(self.Y_fit_)
-        self._keep_what_stays(distinct.stays, len(y))
-        self._insert(self._coordinates(X, distinct.weights, reset=False), y, distinct.weights)
-        further = GivenRows.of(distinct.groups, rows.weights)
-        self._given = self._given.followed_by(further.shifted(n))
+        updates.add(self, rows)
 
     @_fit_context(prefer_skip_nested_validation=True)
     def forget(self, indices: ArrayLike) -> Self:
@@ -616,72 +589,7 @@ class GaussianProcess(BaseEstimator):
 
     def _remove(self, removed: Indices) -> None:
         """Remove some of the rows that were given: of equal ones, the others stay."""
-        given, lighter = self._given.without(removed)
-        if len(given.learned) == 0:
-            raise ValueError(
-                "All training rows of positive weight would be forgotten: keep one at least, or "
-                "start with a new estimator."
-            )
-        n, left, gone = len(self.Y_fit_), lighter.left, lighter.touched
-        if len(left) > 0:
-            X = self._state()["X_fit_"][left]
-            self._keep_what_stays(None if self._stays is None else self._stays[left], len(left))
-            self._insert(X, self._targets_given()[left], lighter.weights)
-        if len(gone) > 0:
-            self._make_ready()
-            kept = left_over(len(self.Y_fit_), gone)
-            targets, start = self._targets_given()[kept], self._standard_weights[kept]
-            if self.sample_weight_fit_ is not None:
-                self.sample_weight_fit_ = self.sample_weight_fit_[kept]
-            if self._stays is not None:
-                self._stays = self._stays[kept]
-            self._solve_anew(targets, start, partial(self._systems_without, gone))
-        self._given = given.moved(n, lighter)
-
-    def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
-        """Add training rows behind those that there are, of distinct rows and their weights."""
-        self._make_ready()
-        start = self._standard_weights
-        start = np.vstack([start, np.zeros((len(y), start.shape[1]))])
-        targets = np.concatenate([self._targets_given(), y])
-        weights = self._keep_further_weights(weights, len(y))
-        self._solve_anew(targets, start, partial(self._systems_with, X, weights))
-
-    def _solve_anew(
-        self, targets: NDArray[Any], start: Array, systems: Callable[[int], tuple[System, ...]]
-    ) -> None:
-        """Solve for the targets of rows that changed; `systems` are of so many outputs."""
-        Y = self._standardised(targets, first=False)
-        self._solve_targets(one_an_output(systems(Y.shape[1]), Y.shape[1]), Y, start)
-
-    def _systems_now(self) -> list[System]:
-        """Return systems to change, under what is now set of the solver."""
-        _doors.refuse_distributed(self, "A change of rows")
-        solver, n_threads = self._asked.solver, self._asked.n_threads
-        systems = self._systems_to_change()
-        bound = systems[0].bound
-        if bound.n_threads != n_threads:
-            bound = bound.with_threads(n_threads)
-        if bound is systems[0].bound and systems[0].solver == solver:
-            return list(systems)
-        return [replace(system, bound=bound, solver=solver) for system in systems]
-
-    def _systems_with(self, X: Any, weights: Array | None, n_outputs: int) -> tuple[System, ...]:
-        """Return the systems with further rows, and their weights, behind their own."""
-        first, *others = self._systems_now()
-        first.bound.check_size(first.bound.n_rows + X.shape[0], 1 + len(others))
-        # Latent functions of classes have systems in no scale of their rows.
-        scale = roots(weights) if self._latent is None else None
-        add = partial(insert_rows, X=X, n_outputs=n_outputs, row_scale=scale, weights=weights)
-        grown = add(first)
-        return grown, *(add(one, bound=grown.bound) for one in others)
-
-    def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[System, ...]:
-        """Return the systems without some of their rows."""
-        first, *others = self._systems_now()
-        shrunk = remove_rows(first, removed, n_outputs)
-        bound = shrunk.bound
-        return (shrunk, *(remove_rows(one, removed, n_outputs, bound=bound) for one in others))
+        updates.remove(self, removed)
 
     # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
 

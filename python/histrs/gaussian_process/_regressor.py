@@ -210,18 +210,18 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     def _targets_given(self) -> Array:
         return self._Y_given
 
-    def _standardised(self, targets: NDArray[Any], *, first: bool) -> Array:
-        weights = self.sample_weight_fit_
-        if first:
-            self.y_std_ = spreads(targets, weights)
-        else:
-            # Targets that had one value so far have the unit of all rows.
+    def _standardised(
+        self, targets: NDArray[Any], start: Array | None
+    ) -> tuple[Array, Array | None]:
+        units = spreads(targets, self.sample_weight_fit_)
+        if start is not None:
+            # Only targets that had one value so far have the unit of all rows.
             constant = self.y_std_ == spread_of_one(self.y_mean_)
-            self.y_std_ = np.where(constant, spreads(targets, weights), self.y_std_)
+            units = np.where(constant, units, self.y_std_)
         # Adding the means to what is left would give nearly the targets.
-        self._Y_given = targets.copy()
-        self.y_mean_, less_means = centred(targets, weights)
-        return over(less_means, self.y_std_)
+        self._Y_given, self.y_std_ = targets.copy(), units
+        self.y_mean_, less_means = centred(targets, self.sample_weight_fit_)
+        return over(less_means, units), start
 
     def _units(self) -> Array:
         return self.y_std_
