@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar, get_args, overload
+from typing import Any, ClassVar, ParamSpec, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -30,6 +30,7 @@ from histrs.gaussian_process import _updates as updates
 from histrs.gaussian_process._asked import Asked
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._docs import FIT, GAUSSIAN_PROCESS, UPDATES
+from histrs.gaussian_process._evidence import log_marginal_likelihood
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._kernels.levels import LevelKernel
@@ -38,7 +39,6 @@ from histrs.gaussian_process._learning import additive, any_kernel, levels
 from histrs.gaussian_process._learning.hyperparameters import (
     Bounds,
     Hyperparameters,
-    check_theta,
     checked_scales,
 )
 from histrs.gaussian_process._learning.learner import Learner
@@ -690,95 +690,7 @@ class GaussianProcess(BaseEstimator):
 
     # ---- the likelihood ----------------------------------------------------------------------
 
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: Literal[False] = False,
-        *,
-        return_std: Literal[False] = False,
-    ) -> float: ...
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        *,
-        eval_gradient: Literal[True],
-        return_std: Literal[False] = False,
-    ) -> tuple[float, Array]: ...
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: Literal[False] = False,
-        *,
-        return_std: Literal[True],
-    ) -> tuple[float, float]: ...
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: bool = False,
-        *,
-        return_std: bool = False,
-    ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
-        r"""Return the log marginal likelihood of the training targets, summed over the outputs.
-
-        The negative of eq. 4, with `A = amplitude K + noise I` and one output per target or class,
-
-        .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
-
-        The log-determinant is that of a Cholesky factor where there is one, else as `log_det` of a
-        `LikelihoodSearch` says.
-
-        Parameters
-        ----------
-        theta : array-like, default=None
-            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the
-            kernel's. None takes those of the fit, `theta_`.
-        eval_gradient : bool, default=False
-            Whether to return the derivatives by `theta` too, of the estimate itself.
-        return_std : bool, default=False
-            Whether to return the standard error of the estimate too; 0 where it is exact.
-
-        Returns
-        -------
-        value : float
-            The log marginal likelihood; with ``log_det="bound"``, a lower bound of it.
-        gradient : ndarray of the shape of `theta`
-            Only with `eval_gradient`.
-        std : float
-            Only with `return_std`.
-
-        Raises
-        ------
-        ValueError
-            If `theta` has the wrong length, or a bound's gradient is asked for.
-        """
-        value, gradient, std = self._evaluated(theta, slope=eval_gradient)
-        if not eval_gradient:
-            return (value, std) if return_std else value
-        return (value, gradient, std) if return_std else (value, gradient)
-
-    def _evaluated(self, theta: ArrayLike | None, *, slope: bool) -> tuple[float, Array, float]:
-        """Return the likelihood, its gradient (nothing unless asked for), and standard error."""
-        state = self._state()
-        likelihood = self._likelihood_of_fit(state)
-        if slope and not likelihood.has_gradient:
-            raise ValueError(likelihood.why_no_gradient)
-        space = self._learner().space(self._hyperparameters(state))
-        values = space.start
-        if theta is not None:
-            size = len(space.pack(values))
-            values = space.unpack(check_theta(theta, size, ", ".join(space.names)))
-        evaluation = likelihood.evaluate(values, space.names if slope else ())
-        if not evaluation.solved:
-            warn(
-                "The solver did not reach tol in max_iter iterations, and the likelihood is too "
-                "large. Raise max_iter of a Solver, tol or noise.",
-                ConvergenceWarning,
-            )
-        gradient = space.pack_values(evaluation.gradient) if slope else np.empty(0)
-        return evaluation.value, gradient, evaluation.std
+    log_marginal_likelihood = log_marginal_likelihood
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> BaseLikelihood:
         """Return the likelihood of the training targets."""

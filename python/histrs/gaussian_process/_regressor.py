@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
@@ -21,7 +20,7 @@ from histrs._weights import check_weights, over_unit
 from histrs.gaussian_process import _doors
 from histrs.gaussian_process._docs import GAUSSIAN_PROCESS, REGRESSION_FIT, REGRESSION_GP, UPDATES
 from histrs.gaussian_process._kernels.algebra import Constant
-from histrs.gaussian_process._learning.hyperparameters import check_theta, checked_scales
+from histrs.gaussian_process._learning.hyperparameters import checked_scales
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._likelihoods.patterns import (
     APART,
@@ -278,42 +277,10 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         if (patterns := Patterns.of(self)) is not None:
             patterns.gather()
 
-    def _evaluated(self, theta: ArrayLike | None, *, slope: bool) -> tuple[float, Array, float]:
-        if (patterns := Patterns.of(self)) is None:
-            return super()._evaluated(theta, slope=slope)
-        fits = patterns.fits()
-        thetas: Sequence[Array | None] = [None] * len(fits)
-        if theta is not None:
-            theta = check_theta(theta, len(self.theta_), "those of each of `pattern_fits_`")
-            thetas = np.split(theta, np.cumsum([len(fit.theta_) for fit in fits])[:-1])
-        parts = [fit._evaluated(each, slope=slope) for fit, each in zip(fits, thetas, strict=True)]
-        values, gradients, stds = zip(*parts, strict=True)
-        return sum(values), np.concatenate(gradients), sum(stds)
-
     # ---- answers -------------------------------------------------------------------------------
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the coefficient of determination, mean over the targets.
-
-        Parameters
-        ----------
-        X : array-like
-            Rows.
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Their targets. In a table, those that are NaN do not count.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        score : float
-            1 at best; 0 for the means of `y`.
-
-        Raises
-        ------
-        ValueError
-            If a target is NaN in every row, or there is not one for each prediction.
-        """
+        """Return the coefficient of determination, mean over the targets; NaN do not count."""
         if missing_targets(y) is None:
             return float(super().score(X, y, sample_weight))
         return score_of_table(self.predict(X), y, sample_weight)

@@ -217,25 +217,22 @@ class Posterior:
         self, X: Any, method: VarianceName, n_bins: int | None, n_eigenvectors: int
     ) -> Array:
         """Return the posterior variance of latent functions, a column for each system (eq. 3)."""
-        with may_overflow():
-            variance = self._latent_variance(X, method, n_bins, n_eigenvectors)
-            variance += self._roots_of_bias_at(X) ** 2
-        check_computed(variance, "Variances")
-        return variance
-
-    def _latent_variance(
-        self, X: Any, method: VarianceName, n_bins: int | None, n_eigenvectors: int
-    ) -> Array:
         columns = []
-        for k, system in enumerate(self.systems):
-            name = self._method_of(k, method)
-            if name == "exact":
-                n_outputs = self._n_solved(k) if method == "auto" else self.n_outputs_a_system
-                columns.append(self._exact_variance(system, X, n_outputs))
-            else:
-                columns.append(in_row_blocks(X, self._variance(k, name, n_bins, n_eigenvectors).of))
-        variance: Array = np.column_stack(columns) * self.amplitude
-        return variance
+        with may_overflow():
+            for k, system in enumerate(self.systems):
+                name = self._method_of(k, method)
+                if name == "exact":
+                    n_outputs = self._n_solved(k) if method == "auto" else self.n_outputs_a_system
+                    variance, solved = system.latent_variance(X, self.tol, n_outputs)
+                    _warn_of_unsolved(system, solved)
+                else:
+                    made = self._variance(k, name, n_bins, n_eigenvectors)
+                    variance = in_row_blocks(X, made.of)
+                columns.append(variance)
+            variances: Array = np.column_stack(columns) * self.amplitude
+            variances += self._roots_of_bias_at(X) ** 2
+        check_computed(variances, "Variances")
+        return variances
 
     def _method_of(self, k: int, method: VarianceName) -> VarianceName:
         """Return how variances of a system are computed, once that is chosen."""
@@ -311,11 +308,6 @@ class Posterior:
         """Return the variances of a system, from what was solved once."""
         system = self.systems[k]
         return self.once(("cached", k), lambda: CachedVariance(system, system.bound.n_solved))
-
-    def _exact_variance(self, system: System, X: Any, n_outputs: int) -> Array:
-        variance, solved = system.latent_variance(X, self.tol, n_outputs)
-        _warn_of_unsolved(system, solved)
-        return variance
 
 
 def _warn_of_unsolved(system: System, solved: NDArray[np.bool_]) -> None:
