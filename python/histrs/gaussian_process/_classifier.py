@@ -568,13 +568,3 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
     def _shaped(self, columns: Array) -> Array:
         return columns[:, 0] if columns.shape[1] == 1 else columns
-
-    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
-        latent = self._latent_variance(state, X)
-        variance: Array = self._classes(state).predictive_variance(state["_posterior"], latent)
-        return variance
-
-    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
-        mean = self._read(state, "mean", X)
-        noise: Array = self._classes(state).noise(state["_posterior"], mean)
-        return noise

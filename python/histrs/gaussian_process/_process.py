@@ -44,7 +44,7 @@ from histrs.gaussian_process._learning.hyperparameters import (
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.problem import Problem
-from histrs.gaussian_process._likelihoods.classes import LatentClasses
+from histrs.gaussian_process._likelihoods.classes import CodedClasses, LatentClasses
 from histrs.gaussian_process._likelihoods.patterns import Patterns
 from histrs.gaussian_process._likelihoods.target_patterns import TrainingRows
 from histrs.gaussian_process._options import (
@@ -441,18 +441,22 @@ class GaussianProcess(BaseEstimator):
         means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
         return means
 
+    def _classes(self, state: dict[str, Any]) -> CodedClasses | LatentClasses:
+        """Return what ties the targets of a fit to latent functions: Gaussian noise, or more."""
+        return CodedClasses()
+
     def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
         """Return the noise variances with which labels of rows would be told.
 
         One for every row, or one for all, a row of the result for each system.
         """
-        noise: Array = state["_posterior"].noise
-        return noise[:, None]
+        mean = self._read(state, "mean", X)
+        return self._classes(state).noise(state["_posterior"], mean)
 
     def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
         """Return the posterior variance of standardised targets."""
-        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
-        return variance
+        latent = self._latent_variance(state, X)
+        return self._classes(state).predictive_variance(state["_posterior"], latent)
 
     # ---- solving -----------------------------------------------------------------------------
 
