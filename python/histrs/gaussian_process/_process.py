@@ -266,10 +266,6 @@ class GaussianProcess(BaseEstimator):
         kept = over_unit(weights, self._weight_unit)
         self.sample_weight_fit_ = None if np.all(kept == 1.0) else kept
 
-    def _make_ready(self) -> None:
-        """Make the posterior of an unpickled model while rows and weights still belong together."""
-        self._state()
-
     # ---- a fit -------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)

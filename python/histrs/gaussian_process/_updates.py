@@ -54,7 +54,8 @@ def remove(model: Any, removed: Indices) -> None:
         _keep_what_stays(model, rows_of(model._stays, left), len(left))
         _insert(model, X, model._targets_given()[left], lighter.weights)
     if len(gone) > 0:
-        model._make_ready()
+        # The posterior of an unpickled model is made while rows and weights belong together.
+        model._state()
         kept = left_over(len(model.Y_fit_), gone)
         targets, start = model._targets_given()[kept], model._standard_weights[kept]
         model.sample_weight_fit_ = rows_of(model.sample_weight_fit_, kept)
@@ -72,7 +73,7 @@ def _keep_what_stays(model: Any, stays: Array | None, n_new: int) -> None:
 
 def _insert(model: Any, X: Any, y: NDArray[Any], weights: Array | None) -> None:
     """Add training rows behind those that there are, of distinct rows and their weights."""
-    model._make_ready()
+    model._state()
     start, before = model._standard_weights, model.sample_weight_fit_
     start = np.vstack([start, np.zeros((len(y), start.shape[1]))])
     targets = np.concatenate([model._targets_given(), y])
