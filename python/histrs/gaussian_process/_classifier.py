@@ -85,9 +85,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     r"""Gaussian process classifier of any kernel.
 
     For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
-    for the class and -1 for all others, exactly. Scores are calibrated by what the model predicts
-    of training rows without each: in closed form where the matrix is factorised, else by fits
-    without a tenth of the rows.
+    for the class and -1 for all others. Scores are calibrated by what is predicted of training rows
+    without each: in closed form where the matrix is factorised, else by fits without a tenth.
 
     Parameters
     ----------

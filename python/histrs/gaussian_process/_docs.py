@@ -45,8 +45,8 @@ _LIKELIHOOD = """
 likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "gaussian" regresses targets +1 and -1. In "bernoulli", each class against all others, and
     "softmax", functions are logits: a lower log loss, for some ten solves. "auto" is so for
-    additive kernels: "bernoulli" for two classes of at most 4,096 rows, "softmax" for 3 to 64 of
-    400 rows or more whose cube times the classes is at most 4e10.
+    additive kernels: "bernoulli" for two classes of at most 4,096 rows, "softmax" for 3 to 64. The
+    latter is of 400 rows or more whose cube times the classes is at most 4e10.
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" fits scores to what is predicted of training rows without each. None leaves the
     posterior as it is, whose probabilities are too certain.

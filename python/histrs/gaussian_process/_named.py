@@ -44,10 +44,10 @@ class IntersectionGPRegressor(GPRegressor):
 
     Notes
     -----
-    `X` may be a dask array. Its columns then stay, sorted, on the workers that dask computes on,
-    and what comes here are vectors with a number for each row; rows to predict may be dask arrays
-    too. `n_jobs` is of each task there, and None is one thread. Pairs of features, smooth
-    functions, transforms, bounds of `variance`, and rows that come and go are refused.
+    `X` may be a dask array, and so may rows to predict. Its columns then stay, sorted, on the
+    workers that dask computes on; what comes here are vectors with a number for each row. `n_jobs`
+    is of each task there, and None is one thread. Pairs of features, smooth functions, transforms,
+    bounds of `variance`, and rows that come and go are refused.
 
     References
     ----------
@@ -79,7 +79,7 @@ class IntersectionGPRegressor(GPRegressor):
 class IntersectionGPClassifier(GPClassifier):
     r"""Exact Gaussian process classifier with the histogram intersection kernel.
 
-    With ``likelihood="gaussian"`` it is that of section 3.3 of [1]_: for every class a process with
+    With ``likelihood="gaussian"`` it is that of section 3.3 of [1]_. For every class a process with
     the covariance of `IntersectionGPRegressor` is fitted to targets +1 for the class and -1 for all
     others. All classes are solved together. The other likelihoods are Laplace approximations
     (sections 3.4 and 3.5 of [2]_), the default where rows are few enough.
@@ -137,7 +137,7 @@ class MinMaxGPRegressor(GPRegressor):
     r"""Gaussian process regressor on counts: `GPRegressor` with the kernel `MinMax`.
 
     The kernel is a convex sum of the MinMax kernel, which for bits and counts is known as the
-    Tanimoto coefficient [1]_, and of the intersection kernel; the likelihood says how much of each.
+    Tanimoto coefficient [1]_, and of the intersection kernel. The likelihood says how much of each.
     Up to 10,000 rows the matrix of all pairs is factorised. Of more rows two bytes are kept for
     every pair, and the system is solved by conjugate gradients: of 60,000 rows in 7.2 GB.
     Parameters and attributes are those of `GPRegressor`.
@@ -230,8 +230,8 @@ class SPDGPClassifier(GPClassifier):
 
     See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes.
     Kernel coefficient and noise of "tangent" and "logeuclid" are those by which the model predicts
-    the class of each training matrix best without it, in closed form, and so are its scores
-    calibrated.
+    the class of each training matrix best without it, in closed form. Its scores are calibrated in
+    the same way.
 
     See Also
     --------
