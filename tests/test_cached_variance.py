@@ -134,7 +134,7 @@ def test_directions_of_many_rows_are_few(rng, monkeypatch):
     model = IntersectionGPRegressor(optimizer=None, solver="cg", random_state=0).fit(X, y)
     monkeypatch.setattr(_cached_variance, "_MAX_NUMBERS", 20 * 400)
     cached = CachedVariance(model._posterior.system)
-    assert cached._scores(X, cached._rows(X)).shape == (400, 20)
+    assert cached._scores(X, cached._system.bound.rows_of(X)).shape == (400, 20)
 
 
 @pytest.mark.parametrize(

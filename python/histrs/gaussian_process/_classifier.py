@@ -133,8 +133,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
-    _predicted: ClassVar[str] = "decision"
-    _outputs_share: ClassVar[bool] = True
+    _predicted: ClassVar[Literal["mean", "decision"]] = "decision"
 
     classes_: NDArray[Any]
     likelihood_: ChosenName
@@ -407,9 +406,10 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         return self._level_of_regression(Y) if self._latent is None else self._modes.bias
 
     def _level_of_regression(self, Y: Array) -> Array:
-        if self.kernel_.leaves_level:
-            return self._means(Y)
-        return super()._level_of_regression(Y)
+        if not self.kernel_.leaves_level:
+            return super()._level_of_regression(Y)
+        means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
+        return means
 
     def _systems_to_solve(self, systems: list[System], Y: Array) -> list[System]:
         latent, amplitude = self._latent, systems[0].amplitude

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial, wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, ParamSpec, Self, TypeVar, get_args
+from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,10 +128,8 @@ class GaussianProcess(BaseEstimator):
     }
     _default_kernel: ClassVar[Callable[[], Kernel]] = Radial
     """The kernel that None stands for."""
-    _predicted: ClassVar[str]
-    """The readout that predictions are made of."""
-    _outputs_share: ClassVar[bool]
-    """Whether outputs share noise and amplitude unless the user says otherwise."""
+    _predicted: ClassVar[Literal["mean", "decision"]]
+    """The readout that predictions are made of: that of targets, or of classes."""
 
     kernel_: Kernel | GeneralizedKernel
     sample_weight_fit_: Array | None = None
@@ -334,7 +332,7 @@ class GaussianProcess(BaseEstimator):
     ) -> tuple[Hyperparameters, Bound]:
         """Return the hyper-parameters, and their kernel on the rows."""
         asked = self._asked
-        n_pairs = 1 if asked.shares(self._outputs_share) else Y.shape[1]
+        n_pairs = 1 if asked.shares(self._predicted == "decision") else Y.shape[1]
         scales, terms = checked_scales(n_pairs, **asked.scales), asked.terms
         if terms is None:
             values = Hyperparameters(*scales, self.kernel_)
@@ -431,11 +429,6 @@ class GaussianProcess(BaseEstimator):
         """Return the systems that rows come to or go from."""
         systems: Sequence[System] = self._state()["_posterior"].systems
         return systems
-
-    def _means(self, Y: Array) -> Array:
-        """Return the means of targets over the training rows, by their weights."""
-        means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
-        return means
 
     def _classes(self, state: dict[str, Any]) -> CodedClasses | LatentClasses:
         """Return what ties the targets of a fit to latent functions: Gaussian noise, or more."""

@@ -105,8 +105,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     True
     """
 
-    _predicted: ClassVar[str] = "mean"
-    _outputs_share: ClassVar[bool] = False
+    _predicted: ClassVar[Literal["mean", "decision"]] = "mean"
     _targets_are_single = False
     _single_target: bool
     _Y_given: Array

@@ -191,18 +191,14 @@ class NearbyRows:
 
         def left(near: Indices, part: Indices) -> Array:
             cross = self._system.cross_of(self._rows[near], rows[part])
-            cross -= self._shared(near, scores[part])
+            cross -= self._known[near] @ scores[part].T
             return cross
 
         return self._largest(scores, left)
 
     def known_by_rounding(self, scores: Array, errors: Array) -> Array:
         """Return what errors of `R^T k_x` seem to know of rows, beside what is linear in them."""
-        return self._largest(scores, lambda near, part: self._shared(near, errors[part]))
-
-    def _shared(self, near: Indices, scores: Array) -> Array:
-        shared: Array = self._known[near] @ scores.T
-        return shared
+        return self._largest(scores, lambda near, part: self._known[near] @ errors[part].T)
 
     def _largest(self, scores: Array, of: Callable[[Indices, Indices], Array]) -> Array:
         """Return the largest `c^T C^-1 c` in the cells of rows, for `c` of members and of rows."""

@@ -6,7 +6,7 @@ bound above the variance, without a solve for a row (sections 7.2 and 7.3); solv
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +96,7 @@ class CoarseVariance:
     """
 
     def __init__(self, system: System, n_bins: int | None) -> None:
-        self._system, bound = system, _additive(system)
+        self._system, bound = system, cast(AdditiveBound, system.bound)
         start = np.sqrt(system.diagonal)
         self._largest = _largest_eigenvalue(system, start) + system.s
         square = _histrs.Transform("power", 2.0)
@@ -128,12 +128,6 @@ def _score(
     if n_bins is None:
         return ExactScore(columns, V, n_threads)
     return TabulatedScore(columns, V, n_bins, "linear", n_threads)
-
-
-def _additive(system: System) -> AdditiveBound:
-    if not isinstance(system.bound, AdditiveBound):
-        raise TypeError("there are no columns")
-    return system.bound
 
 
 def _transformed(system: System, X: Matrix) -> tuple[Matrix, Array]:
