@@ -230,6 +230,13 @@ def test_explanations_have_the_terms_of_shape_functions(rng, smoothness, n_targe
         assert_close(model.explain(rows).values[:, d], found.values[:, d], 1e-9)
 
 
+def test_explanations_name_entries_that_are_none_of_histograms(data):
+    X, y, X_star = data
+    X_star[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = NaN"):
+        fitted(X, y).explain(X_star)
+
+
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 def test_knots_are_zero_and_the_values_of_a_feature(container, rng):
     X = np.round(rng.gamma(1.0, size=(60, 3)), 1)

@@ -664,10 +664,12 @@ class GaussianProcess(BaseEstimator):
             own hyper-parameters. Infinity where double precision cannot hold it.
         """
         X, state = self._check_test(X), self._state()
+        # Scores name bad entries of `X`.
+        mean = self._shaped(self._read(state, "mean", X))
         std = self._spread(state, np.sqrt(self._latent_variance(state, X)))
         # In the unit of huge targets it may be beyond double precision.
         with np.errstate(over="ignore"):
-            return self._shaped(self._read(state, "mean", X)), np.square(std)
+            return mean, np.square(std)
 
     @property
     def std_error_(self) -> float:

@@ -19,7 +19,7 @@ from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
 from histrs.gaussian_process._bound.scores import ExactScore
 from histrs.gaussian_process._bound.splines import SmoothScore, SmoothTerm
-from histrs.gaussian_process._doors import refuse_distributed
+from histrs.gaussian_process._doors import check_entries, refuse_distributed
 from histrs.gaussian_process._kernels.level_columns import LevelPair, evenly
 from histrs.gaussian_process._learning.pair_search import Interactions, check_pairs
 from histrs.gaussian_process._posterior.posterior import Posterior
@@ -103,6 +103,7 @@ def explain(self: Any, X: Any) -> Explanation:
     """
     refuse_distributed(self, "explain")
     rows: Matrix = self._check_test(X)
+    check_entries(self, rows)
     state = self._state()
     posterior: Posterior = state["_posterior"]
     terms = _terms_of(posterior, self._asked.n_threads)
@@ -270,8 +271,10 @@ class Minima:
     def features(self, X: Matrix, with_variance: bool) -> Moments:
         """Return what all features of every row add, without pairs and offset."""
         posterior, bound = self.posterior, self.bound
-        V = posterior.weights_of("mean")
-        score = posterior.once("features", lambda: ExactScore(bound.columns, V, bound.n_threads))
+        score = posterior.once(
+            "features",
+            lambda: ExactScore(bound.columns, posterior.weights_of("mean"), bound.n_threads),
+        )
         T = bound.rows_of(X)
         values = score.evaluate(T, self.n_threads)
         if not with_variance:
@@ -395,8 +398,9 @@ class Levels:
 
     def _at_codes(self, k: int, with_variance: bool) -> Moments:
         posterior, bound = self.posterior, self.bound
-        V = posterior.weights_of("mean")
-        W = posterior.once("weights", lambda: bound.weights_of_functions(V))
+        W = posterior.once(
+            "weights", lambda: bound.weights_of_functions(posterior.weights_of("mean"))
+        )
         ramps, of_term = bound.kernel.part(k)
         values: Array = ramps @ W[of_term]
         if not with_variance:
