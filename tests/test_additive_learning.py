@@ -57,7 +57,7 @@ def problem_of(model, X, Y):
 def test_parameters_that_the_kernel_has_are_searched(parameters, parts, more):
     def names_of(**given):
         model = IntersectionGPRegressor(**of_terms(**given))
-        kernel = replace(model._terms().start(columns_of(np.eye(4)), 1), **parts)
+        kernel = replace(model._asked.terms.start(columns_of(np.eye(4)), 1), **parts)
         return set(model._learner().space(start_of(kernel)).names)
 
     free = ["noise", "amplitude", *more]
@@ -95,7 +95,7 @@ def test_relevance_is_learned_or_not_asked_for(rng, parameters):
     ],
 )
 def test_smooth_kernels_have_the_weights_that_were_given(parameters, expected):
-    terms = IntersectionGPRegressor(**of_terms(**parameters))._terms()
+    terms = IntersectionGPRegressor(**of_terms(**parameters))._asked.terms
     kernel = additive._with_smoothness(GeneralizedKernel(), terms)
     assert kernel.smoothness == parameters["smoothness"]
     assert (kernel.slope_weight, kernel.rough_weight) == expected
@@ -118,7 +118,7 @@ def test_an_intercept_is_vague_unless_it_was_given_or_cannot_be(rng, parameters,
     if expected is None:
         expected = additive.VAGUE_INTERCEPT * system.mean_variance
         assert expected > 0.0
-    assert additive._variance_of_intercept(system, model._terms()) == expected
+    assert additive._variance_of_intercept(system, model._asked.terms) == expected
 
 
 # ---- units of columns ----------------------------------------------------------------------------
@@ -193,7 +193,7 @@ def test_weights_are_chosen_where_they_are_asked_for(monkeypatch, rng, feature_w
     start = start_of(GeneralizedKernel())
 
     def chosen():
-        given = problem_of(model, X, Y), model._terms(), start, model._learner()
+        given = problem_of(model, X, Y), model._asked.terms, start, model._learner()
         return additive._with_chosen_weights(*given)
 
     found = chosen()

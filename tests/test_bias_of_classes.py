@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.gaussian_process._posterior.functions import Minima
 from tests.helpers import PLAIN, assert_close, of_terms
 from tests.oracles.intersection import intersection_kernel
 
@@ -57,15 +58,7 @@ def test_the_variance_of_a_feature_has_what_the_constant_leaves(rng, fitted):
         rows[:, d] = rng.gamma(1.0, size=5)
         rows[0, d] = 0.0
         expected = np.diag(exactly(X, model._posterior, rows, 0.0))
-        found = model._posterior.feature_variance(rows)
+        found = Minima(model._posterior, model._posterior.additive, 1).features(rows, True)[1]
         assert_close(found[:, 0], expected, 1e-8)
         # Of an entry of 0 nothing is unknown.
         assert abs(found[0, 0]) < 1e-12
-
-
-def test_a_kernel_without_pairs_has_no_cells(fitted):
-    _, model = fitted
-    cells = model._posterior.pair_cells("mean")
-    assert cells.shape == (0, 1)
-    with pytest.raises(ValueError, match="The kernel has no pairs"):
-        model._posterior.pair_variance(0, np.ones((1, 4)))

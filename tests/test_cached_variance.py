@@ -9,9 +9,9 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._posterior import cached_variance as _cached_variance
-from histrs.gaussian_process._posterior import krylov_space as _krylov_space
+from histrs.gaussian_process._posterior import subspace as _subspace
 from histrs.gaussian_process._posterior.cached_variance import CachedVariance
-from histrs.gaussian_process._posterior.krylov_space import KrylovSpace
+from histrs.gaussian_process._posterior.subspace import KrylovSpace
 from tests.helpers import CONTAINERS, ExactGP, awkward_histograms, of_terms
 from tests.oracles.intersection import intersection_kernel
 
@@ -134,7 +134,7 @@ def test_directions_of_many_rows_are_few(rng, monkeypatch):
     model = IntersectionGPRegressor(optimizer=None, solver="cg", random_state=0).fit(X, y)
     monkeypatch.setattr(_cached_variance, "_MAX_NUMBERS", 20 * 400)
     cached = CachedVariance(model._posterior.system)
-    assert cached._scores(X, cached._rows(X)).shape == (400, 20)
+    assert cached._scores(X, cached._system.bound.rows_of(X)).shape == (400, 20)
 
 
 @pytest.mark.parametrize(
@@ -255,8 +255,8 @@ def test_the_direction_of_eigenvectors_decides_nothing(rng, monkeypatch):
             values, vectors = linalg.eigh(A, **options)
             return values, signs * vectors
 
-        turned = SimpleNamespace(eigh=eigh, qr=linalg.qr)
-        monkeypatch.setattr(_krylov_space, "linalg", turned)
+        turned = SimpleNamespace(**{**vars(linalg), "eigh": eigh})
+        monkeypatch.setattr(_subspace, "linalg", turned)
         model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
         std.append(model.predict(X[:50], return_std=True)[1])
     np.testing.assert_array_equal(*std)

@@ -20,7 +20,7 @@ from histrs.gaussian_process import (
     MinMaxGPRegressor,
 )
 from histrs.gaussian_process._learning.spectrum import Measure
-from histrs.gaussian_process._posterior.krylov_space import new_directions
+from histrs.gaussian_process._posterior.subspace import new_directions
 from histrs.gaussian_process.kernels import Constant, MinMax
 from histrs.kernel_approximation import (
     AdditiveChi2Map,

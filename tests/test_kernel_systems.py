@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
 
-from histrs.gaussian_process import IntersectionGPRegressor, Solver, _process
+from histrs.gaussian_process import IntersectionGPRegressor, Solver, _process, _updates
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._distributed.bound import DistributedBound
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
@@ -224,13 +224,13 @@ def test_further_rows_are_solved_as_is_set_by_then(X, rng):
 
 @each("changed", [{}, {"solver": Solver("cholesky", max_iter=777)}])
 def test_further_rows_go_with_the_factor_unless_the_solver_was_set(monkeypatch, X, rng, changed):
-    insert, kept = _process.insert_rows, []
+    insert, kept = _updates.insert_rows, []
 
     def spy(system, *arguments, **options):
         kept.append("factor" in vars(system))
         return insert(system, *arguments, **options)
 
-    monkeypatch.setattr(_process, "insert_rows", spy)
+    monkeypatch.setattr(_updates, "insert_rows", spy)
     y = rng.normal(size=N)
     model = IntersectionGPRegressor(**of_terms(**{**FIXED, "solver": "cholesky"})).fit(
         X[:40], y[:40]

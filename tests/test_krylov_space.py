@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from histrs.gaussian_process._posterior.krylov_space import (
+from histrs.gaussian_process._posterior.subspace import (
     _APART,
     N_PROBES,
     KrylovSpace,

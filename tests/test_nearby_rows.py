@@ -6,10 +6,16 @@ from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPRegressor
 from histrs.gaussian_process._posterior import cached_variance as _cached_variance
-from histrs.gaussian_process._posterior import nearby_rows as _nearby_rows
+from histrs.gaussian_process._posterior import subspace as _subspace
 from histrs.gaussian_process._posterior.cached_variance import CachedVariance, _Plane
-from histrs.gaussian_process._posterior.krylov_space import _APART, KrylovSpace
-from histrs.gaussian_process._posterior.nearby_rows import NearbyRows, _cells, _factor, _nearest
+from histrs.gaussian_process._posterior.subspace import (
+    _APART,
+    KrylovSpace,
+    NearbyRows,
+    _cells,
+    _factor,
+    _nearest,
+)
 from tests.helpers import dense, of_terms
 from tests.oracles.conditioning import variance_in_subspace, without_row
 from tests.oracles.intersection import intersection_kernel
@@ -31,8 +37,8 @@ def clustered(rng, n, d=12, clusters=6):
 
 
 def nearby_of(X, monkeypatch, rank=16, cells=5, near=9, rows=None, **parameters):
-    monkeypatch.setattr(_nearby_rows, "_MAX_CELLS", cells)
-    monkeypatch.setattr(_nearby_rows, "_NEAR", near)
+    monkeypatch.setattr(_subspace, "_MAX_CELLS", cells)
+    monkeypatch.setattr(_subspace, "_NEAR", near)
     n = X.shape[0]
     model = IntersectionGPRegressor(**of_terms(**FIXED, random_state=0)).fit(
         X, np.arange(n) % 7, **parameters
@@ -213,7 +219,7 @@ def test_nearest_is_in_blocks(rng, monkeypatch, k):
     distances = np.linalg.norm(F - to[:, None], axis=2)
     expected = np.sort(np.argsort(distances, axis=1)[:, :k], axis=1)
     for block in (1, 900, 1 << 20):
-        monkeypatch.setattr(_nearby_rows, "_BLOCK", block)
+        monkeypatch.setattr(_subspace, "_BLOCK", block)
         np.testing.assert_array_equal(_nearest(F, to, k), expected)
 
 

@@ -36,8 +36,7 @@ from histrs.gaussian_process._learning.pairs import (
     strongest_pairs,
 )
 from histrs.gaussian_process._learning.spectrum import Evaluation
-from histrs.gaussian_process._posterior.pair_tables import PairTable
-from histrs.gaussian_process._support import check_supported
+from histrs.gaussian_process._posterior.tables import PairTable
 from tests.helpers import of_terms
 from tests.oracles import interactions as oracle
 from tests.oracles import smooth as smooth_oracle
@@ -347,7 +346,7 @@ def problem_of(model, X, Y):
 
 
 def likelihood_of_pairs(model, X, Y):
-    asked = model._terms().pairs
+    asked = model._asked.terms.pairs
     return choice.likelihood_of_pairs(problem_of(model, X, Y), asked, values_of())
 
 
@@ -500,7 +499,7 @@ def test_rows_are_scored_by_fits_that_have_chosen_pairs_without_them(rng, weight
     model = model_of(X, Y[:, 0], weight, n_interactions=1, n_interaction_knots=4)
     posterior = model._state()["_posterior"]
     system = posterior.system
-    found = scores_without_pairs_of(problem_of(model, X, Y), model._terms().pairs, posterior)
+    found = scores_without_pairs_of(problem_of(model, X, Y), model._asked.terms.pairs, posterior)
     share = model.sample_weight_fit_ if weighted else np.ones(40)
     order = np.random.default_rng(model._seed).permutation(40)
     for fold in range(5):
@@ -529,7 +528,7 @@ def test_a_fit_without_pairs_scores_rows_that_others_have_pairs_for(rng):
     model = model_of(X, Y[:, 0], n_interactions=1)
     posterior = model._state()["_posterior"]
     assert len(model.interactions_) == 1
-    found = scores_without_pairs_of(problem_of(model, X, Y), model._terms().pairs, posterior)
+    found = scores_without_pairs_of(problem_of(model, X, Y), model._asked.terms.pairs, posterior)
     kept = np.setdiff1d(np.arange(20), held)
     c = posterior.system.kernel.intercept_variance
     K = intersection_kernel(X, X[kept]) + c
@@ -552,16 +551,16 @@ REFUSED = [
 @each(("name", "value"), REFUSED)
 def test_what_goes_without_pairs_goes_with_none(name, value):
     model = IntersectionGPRegressor(**of_terms(**{name: value}))
-    check_supported(model, np.eye(3))
+    model._asked.check(np.eye(3))
     for pairs in ({"n_interactions": 1}, {"interactions": [(0, 1)]}):
         model = IntersectionGPRegressor(**of_terms(**{name: value}, **pairs))
         with pytest.raises(ValueError, match=f"{name}='{value}'"):
-            check_supported(model, np.eye(3))
+            model._asked.check(np.eye(3))
 
 
 @each("pairs", [{"n_interactions": 1}, {"interactions": [(0, 1)]}, {}])
 def test_pairs_are_given_or_found(pairs):
-    check_supported(IntersectionGPRegressor(**of_terms(**pairs)), np.eye(3))
+    IntersectionGPRegressor(**of_terms(**pairs))._asked.check(np.eye(3))
 
 
 def test_pairs_of_one_feature_are_refused(rng):
@@ -573,7 +572,7 @@ def test_pairs_of_one_feature_are_refused(rng):
 def test_of_no_pairs_none_is_chosen(rng):
     X, Y = rng.random((30, 3)), rng.random((30, 1))
     model = model_of(X, Y[:, 0], n_interactions=0)
-    problem, asked = problem_of(model, X, Y), model._terms().pairs
+    problem, asked = problem_of(model, X, Y), model._asked.terms.pairs
     likelihood = problem.likelihood(problem.bind(KERNEL))
     assert choice.chosen_pairs(problem, asked, likelihood, values_of()).shape == (0, 2)
 

@@ -14,7 +14,7 @@ from histrs.gaussian_process import (
     LikelihoodSearch,
     Solver,
 )
-from histrs.gaussian_process._posterior.shape_functions import rows_of_one_feature, training_values
+from histrs.gaussian_process._posterior.functions import rows_of_one_feature, training_values
 from tests.helpers import PLAIN, assert_close, of_terms, standardised
 from tests.oracles import intersection as oracle
 
@@ -228,6 +228,13 @@ def test_explanations_have_the_terms_of_shape_functions(rng, smoothness, n_targe
         rows = np.zeros((9, 3))
         rows[:, d] = X_star[:, d]
         assert_close(model.explain(rows).values[:, d], found.values[:, d], 1e-9)
+
+
+def test_explanations_name_entries_that_are_none_of_histograms(data):
+    X, y, X_star = data
+    X_star[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = NaN"):
+        fitted(X, y).explain(X_star)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

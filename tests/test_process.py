@@ -111,14 +111,6 @@ def test_rows_of_no_weight_are_left_out(X, y):
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
 
 
-def test_means_are_by_the_weights_of_rows(rng):
-    Y, weights = rng.normal(size=(7, 2)), rng.random(7)
-    process = SimpleNamespace(sample_weight_fit_=weights)
-    np.testing.assert_allclose(GaussianProcess._means(process, Y), weights @ Y / weights.sum())
-    process = SimpleNamespace(sample_weight_fit_=None)
-    np.testing.assert_allclose(GaussianProcess._means(process, Y), Y.mean(axis=0))
-
-
 # ---- weights of targets ------------------------------------------------------------------------
 
 

@@ -18,7 +18,7 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
     TabularGPClassifier,
 )
-from histrs.gaussian_process._given_rows import GivenRows
+from histrs.gaussian_process._rows import GivenRows
 from histrs.gaussian_process.kernels import Divergence
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.svm import BundleSVC, IntersectionSVC

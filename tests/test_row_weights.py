@@ -21,7 +21,7 @@ from histrs.gaussian_process import (
     SPDGPClassifier,
     SPDGPRegressor,
 )
-from histrs.gaussian_process._row_weights import appended, roots
+from histrs.gaussian_process._rows import appended, roots
 from histrs.gaussian_process.kernels import Intersection, MinMax
 from histrs.metrics import minmax_kernel
 from tests.helpers import of_terms, with_amplitude

@@ -15,7 +15,6 @@ from sklearn.gaussian_process.kernels import Kernel
 from histrs.gaussian_process import IntersectionGPRegressor, Solver
 from histrs.gaussian_process._bound.splines import SmoothRows, SmoothScore, SmoothTerm
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._support import check_supported
 from histrs.gaussian_process.kernels import Splines
 from tests.helpers import of_terms
 from tests.oracles import smooth as oracle
@@ -511,14 +510,14 @@ def test_of_more_rows_than_that_some_are_drawn(n):
 
 def test_what_goes_without_smooth_functions_goes_with_others():
     model = IntersectionGPRegressor(n_bins=9)
-    check_supported(model, np.eye(3))
+    model._asked.check(np.eye(3))
     model.set_params(kernel=Splines())
     with pytest.raises(ValueError, match="n_bins"):
-        check_supported(model, np.eye(3))
+        model._asked.check(np.eye(3))
 
 
 def test_what_goes_with_smooth_functions_is_taken():
-    check_supported(IntersectionGPRegressor(Splines(feature_weights=np.ones(3))), np.eye(3))
+    IntersectionGPRegressor(Splines(feature_weights=np.ones(3)))._asked.check(np.eye(3))
 
 
 @pytest.mark.parametrize(

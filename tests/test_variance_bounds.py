@@ -12,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 from histrs._solvers.block_cg import Solution
 from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor, Solver
 from histrs.gaussian_process._bound.additive import MinimaBound
-from histrs.gaussian_process._posterior.variance_bounds import are_near, variance_bounds
+from histrs.gaussian_process._posterior.variance import are_near, variance_bounds
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import Splines
 from tests.helpers import PLAIN, ExactGP, of_terms

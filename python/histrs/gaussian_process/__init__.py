@@ -7,14 +7,16 @@ International Journal of Computer Vision, 2016. Equation numbers are of that pap
 
 from histrs.gaussian_process import active_learning, kernels
 from histrs.gaussian_process._classifier import GPClassifier
-from histrs.gaussian_process._options import Bins, Fine, LikelihoodSearch, Solver
-from histrs.gaussian_process._regressor import GPRegressor
-from histrs.gaussian_process.additive import (
+from histrs.gaussian_process._named import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
+    MinMaxGPClassifier,
+    MinMaxGPRegressor,
+    SPDGPClassifier,
+    SPDGPRegressor,
 )
-from histrs.gaussian_process.covariance import SPDGPClassifier, SPDGPRegressor
-from histrs.gaussian_process.minmax import MinMaxGPClassifier, MinMaxGPRegressor
+from histrs.gaussian_process._options import Bins, Fine, LikelihoodSearch, Solver
+from histrs.gaussian_process._regressor import GPRegressor
 from histrs.gaussian_process.tabular import TabularGPClassifier, TabularGPRegressor
 
 __all__ = [

@@ -10,12 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils._param_validation import StrOptions
-from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout, fit_calibration, logits_of_classes
 from histrs._distributed.rows import in_memory
 from histrs._estimator import documented
-from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array, Matrix
 from histrs._weights import (
     ClassWeight,
@@ -27,15 +25,15 @@ from histrs._weights import (
     times_class_weights,
     weighs_nothing,
 )
+from histrs.gaussian_process import _doors
+from histrs.gaussian_process._asked import is_fixed
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._docs import (
     CLASSIFICATION_FIT,
     CLASSIFICATION_GP,
     GAUSSIAN_PROCESS,
-    KERNEL_GP,
     UPDATES,
 )
-from histrs.gaussian_process._given_rows import GivenRows
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
 from histrs.gaussian_process._learning.leave_one_out import WithLevel, centred_leave_one_out_of
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
@@ -50,10 +48,10 @@ from histrs.gaussian_process._likelihoods.classes import (
     classes_of,
     declared_with,
     of_one_type,
-    one_an_output,
     targets_of,
     weights_to_start_from,
 )
+from histrs.gaussian_process._likelihoods.patterns import TrainingRows
 from histrs.gaussian_process._options import (
     Bins,
     Fine,
@@ -68,9 +66,7 @@ from histrs.gaussian_process._options import (
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._process import GaussianProcess
-from histrs.gaussian_process._row_weights import rows_of
-from histrs.gaussian_process._state import replaced_whole
-from histrs.gaussian_process._systems.rows import left_over, rows_to_forget
+from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._systems.system import System
 
 # Rows up to which "auto" solves for modes of two classes: of more, probabilities hardly differ.
@@ -82,50 +78,30 @@ _MAX_CLASSES = 64
 _MAX_CUBES = 4e10
 
 
-@documented(GAUSSIAN_PROCESS, CLASSIFICATION_GP, KERNEL_GP)
+@documented(GAUSSIAN_PROCESS, CLASSIFICATION_FIT, CLASSIFICATION_GP, UPDATES)
 class GPClassifier(ClassifierMixin, GaussianProcess):
     r"""Gaussian process classifier of any kernel.
 
     For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
-    for the class and -1 for all others, exactly; less their means, where the kernel leaves a level
-    that rows share open. Scores are calibrated by what the model predicts of each training row
-    without it, in closed form where the matrix is factorised, and else by fits without a tenth of
-    the rows, as many as leave out 4,000 of them together.
+    for the class and -1 for all others. Scores are calibrated by what is predicted of training rows
+    without each: in closed form where the matrix is factorised, else by fits without a tenth.
 
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
         What rows have in common: see `GPRegressor`.
-    {noise}
-    {noise_bounds}
-    {optimizer_of_classes}
-    {solver}
-    {tol}
-    {variance}
-    {n_bins}
-    {random_state}
-    {likelihood}
-    {calibration}
-    {class_weight}
-    {n_jobs}
-    {verbose}
+    {parameters}
 
     Attributes
     ----------
     {classes_}
-    {X_fit_}
-    {Y_fit_}
-    {sample_weight_fit_}
-    {noise_}
-    {calibration_}
-    {kernel_}
-    {theta_}
-    optimization_history_ : dict of ndarray
-        After a search: ``leave_one_out_log_loss`` or ``log_marginal_likelihood``, and every
-        hyper-parameter, of each evaluation.
-    {of_classification}
-    {n_iter_}
-    {std_error_}
+    likelihood_ : {"gaussian", "bernoulli", "softmax"}
+        The likelihood of the fit.
+    calibration_ : tuple of ndarray
+        With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
+    Y_fit_ : ndarray of shape (n_samples, n_outputs)
+        +1 for the class of an output and -1 for others. Other attributes are those of
+        `GPRegressor`.
     {n_features_in_}
     {feature_names_in_}
 
@@ -155,8 +131,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
-    _predicted: ClassVar[str] = "decision"
+    _predicted: ClassVar[Literal["mean", "decision"]] = "decision"
 
+    classes_: NDArray[Any]
     likelihood_: ChosenName
     _modes: Modes
     _declared_classes: NDArray[Any] | None
@@ -198,73 +175,27 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         self.calibration = calibration
         self.class_weight = class_weight
 
-    # ---- a fit, and rows that come and go -------------------------------------------------------
+    # ---- labels, and rows that come and go -----------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @documented(CLASSIFICATION_FIT)
-    def fit(
-        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
-    ) -> Self:
-        """Fit the model; when it raises, the estimator is as it was.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms: non-negative, finite.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        {sample_weight}
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If an entry of `X` is negative, NaN or infinite (the message names it), the lengths
-            differ, a weight is negative or not finite, or fewer than two classes have one.
-        """
-        with replaced_whole(self) as draft:
-            draft._fit_classes(*draft._weighted(X, y, sample_weight, reset=True), None)
-        return self
-
-    def _fit_classes(
-        self,
-        X: Any,
-        labels: NDArray[Any],
-        weights: Array | None,
-        copies: Array | None,
-        declared: ArrayLike | None,
-    ) -> None:
-        """Fit checked rows, labels and weights."""
-        for name in ("_calibration", "_modes"):
-            self.__dict__.pop(name, None)
-        self._declared_classes = declared_with(None, declared, labels, [])
-        self.classes_ = self._classes_of(labels)
-        distinct = self._distinct(X, labels, weights, copies)
-        self._stays = distinct.stays
-        X, labels = distinct.rows(X, labels)
-        self._keep_first_weights(distinct.weights)
-        X = self._coordinates(X, distinct.weights, reset=True)
-        self._fit_targets(X, targets_of(labels, self.classes_), shared=True)
-        self._given = GivenRows.of(distinct.groups, weights)
-
-    def _weighted(
+    def _read_rows(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
-    ) -> tuple[Any, NDArray[Any], Array | None, Array | None]:
-        """Return the rows that have a weight, their labels and weights, without classes' too."""
+    ) -> TrainingRows:
         y, sample_weight = in_memory(y), in_memory(sample_weight)
-        checked = self._rows_to_fit(X, y, reset=reset)
+        checked = _doors.rows_to_fit(self, X, y, reset=reset)
         labels = checked_labels(checked[1])
         given = check_weights(sample_weight, labels)
         given = times_class_weights(given, self.class_weight, *given.rows(labels))
-        X, _ = self._rows_with_weight(given, (X, y), checked, reset=reset)
-        return X, *given.rows(labels), given.weights, given.copies
+        rows, _ = self._rows_with_weight(given, (X, y), checked, reset=reset)
+        (labels,) = given.rows(labels)
+        return TrainingRows(rows, labels, given.weights, None, given.copies)
+
+    def _learn(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
+        for name in ("_calibration", "_modes"):
+            self.__dict__.pop(name, None)
+        self._declared_classes = declared_with(None, declared, rows.Y, [])
+        super()._learn(rows)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @documented(CLASSIFICATION_FIT, UPDATES)
     def partial_fit(
         self,
         X: ArrayLike | Matrix,
@@ -276,14 +207,12 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         The first call on an estimator without data is `fit`, hyper-parameters included. Later
         calls keep the hyper-parameters, and their posterior is that of a fit on all rows with
-        these, to the tolerance of the solver. They merge the sorted columns, carry the Cholesky
-        factor or the preconditioner over, and start from the weights that there are. The
-        calibration is learned anew when it is asked for next.
+        these, to the tolerance of the solver. They carry sorted columns, factors and
+        preconditioners over; the calibration is learned anew when it is asked for next.
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms: non-negative, finite. They come behind the rows of earlier calls.
+        {rows}
         y : array-like of shape (n_samples,)
             Class labels.
         {classes}
@@ -311,80 +240,24 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         >>> model.partial_fit(X[200:400], y[200:400]).score(X[1000:], y[1000:]) > before
         True
         """
-        if weighs_nothing(sample_weight, X):
-            return self
-        refuse_balanced(self.class_weight)
-        with replaced_whole(self) as draft:
-            first = not self.__sklearn_is_fitted__()
-            X, labels, weights, copies = draft._weighted(X, y, sample_weight, reset=first)
-            if first:
-                draft._fit_classes(X, labels, weights, copies, classes)
-                return self
-            known = draft._declared_classes, classes, labels, [draft.classes_]
-            draft._declared_classes = declared_with(*known)
-            draft._insert_given(X, labels, weights, copies)
-        return self
+        if not weighs_nothing(sample_weight, X):
+            refuse_balanced(self.class_weight)
+        return self._fit_further(X, y, sample_weight, classes)
 
-    def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
-        before = self.classes_, self._standard_weights
-        labels = of_one_type(self._targets_given(), y)
-        self.classes_ = self._classes_of(labels)
-        Y = targets_of(labels, self.classes_)
-        start = weights_to_start_from(self.classes_, *before)
-        start = np.vstack([start, np.zeros((len(y), start.shape[1]))])
-        weights = self._keep_further_weights(weights, len(y))
-        systems = self._systems_with(X, Y.shape[1], weights)
-        self._solve_targets(one_an_output(systems, Y.shape[1]), Y, start)
+    def _add(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
+        known = self._declared_classes, declared, rows.Y, [self.classes_]
+        self._declared_classes = declared_with(*known)
+        of_one_type(self.classes_, rows.Y)
+        super()._add(rows)
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    @documented(UPDATES)
-    def forget(self, indices: ArrayLike) -> Self:
-        """Remove training rows; when it raises, the estimator is as it was.
-
-        The hyper-parameters stay, and the posterior is that of a fit on the other rows with these,
-        to the tolerance of the solver; the calibration is as with `partial_fit`. A class whose
-        last row goes is a class no more, unless `partial_fit` was given it in `classes`.
-
-        Parameters
-        ----------
-        {indices}
-
-        Returns
-        -------
-        self : object
-            The fitted estimator.
-
-        Raises
-        ------
-        ValueError
-            If there is no such row, one is named twice, none would be left, or none of a second
-            class.
-
-        Examples
-        --------
-        >>> from histrs.gaussian_process import IntersectionGPClassifier
-        >>> model = IntersectionGPClassifier(optimizer=None)
-        >>> model = model.fit([[1, 0], [0, 1], [9, 9]], ["left", "right", "a mistake"])
-        >>> model.forget([2]).classes_.tolist()
-        ['left', 'right']
-        """
-        check_is_fitted(self)
-        with replaced_whole(self) as draft:
-            removed = rows_to_forget(indices, len(draft._given.learned))
-            if len(removed) > 0:
-                draft._remove_given(removed)
-        return self
-
-    def _remove(self, removed: Indices) -> None:
-        kept = left_over(len(self.Y_fit_), removed)
-        before = self.classes_, self._standard_weights[kept]
-        labels = self._targets_given()[kept]
-        self.classes_ = self._classes_of(labels)
-        Y = targets_of(labels, self.classes_)
-        weights = weights_to_start_from(self.classes_, *before)
-        self._keep_weights_of(kept)
-        systems = self._systems_without(removed, Y.shape[1])
-        self._solve_targets(one_an_output(systems, Y.shape[1]), Y, weights)
+    def _standardised(
+        self, targets: NDArray[Any], start: Array | None
+    ) -> tuple[Array, Array | None]:
+        classes = classes_of(type(self).__name__, self._declared_classes, targets)
+        if start is not None:
+            start = weights_to_start_from(classes, self.classes_, start)
+        self.classes_ = classes
+        return targets_of(targets, classes), start
 
     def _targets_given(self) -> NDArray[Any]:
         return best_class(self.Y_fit_, self.classes_)
@@ -426,7 +299,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     def _scores_left_out(self, fit: FittedClasses) -> Array:
         """Return posterior means of targets, less their level, of each row by a fit without it."""
         posterior, Y = fit.posterior, fit.Y - fit.level
-        terms, bound = self._terms(), posterior.bound
+        terms, bound = self._asked.terms, posterior.bound
         if isinstance(posterior.system.kernel, WithLevel):
             # What opens the level learns one noise and one amplitude for all classes.
             return centred_leave_one_out_of(posterior.system, Y)
@@ -460,10 +333,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         known = state.get("_calibration", mean)
         return {"mean": mean} if known is None else {"mean": mean, "decision": known}
 
-    def _classes_of(self, labels: NDArray[Any]) -> NDArray[Any]:
-        """Return the classes of all rows and those declared."""
-        return classes_of(type(self).__name__, self._declared_classes, labels)
-
     # ---- what classes are ----------------------------------------------------------------------
 
     def _classes(self, state: dict[str, Any]) -> CodedClasses | LatentClasses:
@@ -477,9 +346,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         classes = self._classes(self.__dict__)
         return classes if isinstance(classes, LatentClasses) else None
 
-    def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
+    def _fit_targets(self, X: Any, Y: Array) -> None:
         self.likelihood_ = self._likelihood_for(Y)
-        super()._fit_targets(X, Y, shared=shared)
+        super()._fit_targets(X, Y)
 
     def _likelihood_for(self, Y: Array) -> ChosenName:
         """Return the likelihood that is asked for, or suits."""
@@ -493,36 +362,36 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
                     "likelihood='gaussian', or leave that out."
                 )
             return "bernoulli" if self.likelihood == "bernoulli" else of_classes
-        n = len(Y)
+        n, asked = len(Y), self._asked
         of_many = n >= _MIN_ROWS and n_outputs <= _MAX_CLASSES and n**3 * n_outputs <= _MAX_CUBES
         few = n <= _MAX_ROWS if n_outputs == 1 else of_many
         suits = (
             self.likelihood == "auto"
-            and self._terms() is not None
+            and asked.terms is not None
             and not foreign
             and few
             and self.calibration is not None
-            and not self._keeps_hyperparameters()
-            and "fixed" not in (self.noise_bounds, self._asked()[0].value_bounds)
-            and Solver.of(self.solver).name in ("auto", "cholesky")
+            and asked.learns_noise
+            and not is_fixed(asked.scale.value_bounds)
+            and asked.solver.name in ("auto", "cholesky")
         )
         return of_classes if suits else "gaussian"
 
     def _what_asks_for_gaussian(self) -> str:
         """Name the parameter that only regression of targets knows."""
-        terms, search = self._terms(), LikelihoodSearch.of(self.optimizer)
+        terms = self._asked.terms
         if terms is not None and terms.intercept_variance != "auto":
             return f"intercept_variance={terms.intercept_variance!r}"
         if terms is not None and terms.has_pairs:
             return "Interactions"
-        if search.shared is False:
+        if self._asked.search.shared is False:
             return "a LikelihoodSearch of shared=False"
-        if Solver.of(self.solver).name == "coordinate-descent":
+        if self._asked.solver.name == "coordinate-descent":
             return "solver='coordinate-descent'"
         return ""
 
     def _leaves_out(self) -> bool:
-        suits = self._asked()[1].classes_by == "leave-one-out"
+        suits = self._asked.kernel.classes_by == "leave-one-out"
         if self.optimizer == "leave-one-out" and not suits:
             raise ValueError(
                 'optimizer="leave-one-out" is for kernels of coordinates of covariances, Tangent '
@@ -530,25 +399,22 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
             )
         return suits and self._latent is None and self.optimizer in ("auto", "leave-one-out")
 
-    def _has_intercept(self) -> bool:
-        # The other likelihoods have a bias of their own.
-        return self._latent is None
-
     def _level(self, Y: Array) -> Array:
         """Return what the targets of the posterior are less, a number for each output."""
         return self._level_of_regression(Y) if self._latent is None else self._modes.bias
 
     def _level_of_regression(self, Y: Array) -> Array:
-        if self.kernel_.leaves_level:
-            return self._means(Y)
-        return super()._level_of_regression(Y)
+        if not self.kernel_.leaves_level:
+            return super()._level_of_regression(Y)
+        means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
+        return means
 
     def _systems_to_solve(self, systems: list[System], Y: Array) -> list[System]:
         latent, amplitude = self._latent, systems[0].amplitude
         if latent is None:
             return systems
-        asked = check_bounds("amplitude", self._asked()[0].value_bounds)
-        if not self._keeps_hyperparameters() and not isinstance(asked, str):
+        asked = check_bounds("amplitude", self._asked.scale.value_bounds)
+        if not self._asked.keeps_hyperparameters and not isinstance(asked, str):
             problem = self._problem(systems[0].X, Y, self.sample_weight_fit_)
             amplitude = latent.chosen_amplitude(problem, systems[0].kernel, asked)
         return [base_of(systems[0], amplitude)]
@@ -582,9 +448,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         systems = super()._systems_to_change()
         return systems if self._latent is None else [base_of(systems[0], systems[0].amplitude)]
 
-    def _scales_systems(self) -> bool:
-        return self._latent is None
-
     def _posterior_of(self, state: dict[str, Any]) -> Posterior:
         if state["likelihood_"] == "gaussian":
             return super()._posterior_of(state)
@@ -614,8 +477,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
 
         Returns
         -------
@@ -623,7 +485,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
             For two classes, positive for ``classes_[1]``.
         """
         X, state = self._check_rows_of_means(X), self._answering()
-        return _one_or_each(self._read(state, "decision", X))
+        return self._shaped(self._read(state, "decision", X))
 
     @overload
     def predict(
@@ -641,8 +503,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
         return_std : bool, default=False
             Whether to return the predictive standard deviation too, computed as the parameter
             `variance` says.
@@ -683,8 +544,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
+        {rows}
 
         Returns
         -------
@@ -700,41 +560,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         probabilities: Array = softmax(logits_of_classes(logits), axis=1)
         return probabilities
 
-    @in_precision_of_rows
-    def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
-        """Return mean and variance of the latent functions, without the noise.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
-
-        Returns
-        -------
-        mean : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Eq. 2.
-        variance : ndarray of shape (n_samples,), or (n_samples, n_outputs)
-            Eq. 3 without the noise variance; one for all outputs unless each has its own
-            hyper-parameters.
-        """
-        X, state = self._check_test(X), self._state()
-        mean = _one_or_each(self._read(state, "mean", X))
-        return mean, _one_or_each(self._latent_variance(state, X))
-
     def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        return _one_or_each(std)
+        return self._shaped(std)
 
-    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
-        latent = self._latent_variance(state, X)
-        variance: Array = self._classes(state).predictive_variance(state["_posterior"], latent)
-        return variance
-
-    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
-        mean = self._read(state, "mean", X)
-        noise: Array = self._classes(state).noise(state["_posterior"], mean)
-        return noise
-
-
-def _one_or_each(columns: Array) -> Array:
-    """Return what there is one of for every row as a vector, and one for each output as it is."""
-    return columns[:, 0] if columns.shape[1] == 1 else columns
+    def _shaped(self, columns: Array) -> Array:
+        return columns[:, 0] if columns.shape[1] == 1 else columns

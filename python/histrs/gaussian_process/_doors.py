@@ -24,33 +24,34 @@ from histrs.gaussian_process._kernels.base import Takes
 from histrs.spd._distances import check_definite
 from histrs.spd._stack import STACK_CHECKS, flattened, stacked
 
-__all__ = [
-    "bytes_to_predict",
-    "check_entries",
-    "refuse_distributed",
-    "rows_to_fit",
-    "rows_to_predict",
-    "set_input_tags",
-    "takes_of",
-]
+__all__ = ["check_entries", "refuse_distributed", "rows_to_fit", "rows_to_predict", "takes_of"]
 
 
-def takes_of(kernel: Any) -> Takes:
-    """Return what rows of a kernel may be; additive ones take histograms."""
+def takes_of(model: Any, *, reset: bool = False) -> Takes:
+    """Return what rows may be: as the kernel of a fit says, or that which is asked for."""
+    # Where targets miss different rows, each of their fits has a kernel.
+    kernel = None if reset else vars(model).get("kernel_")
+    kernel = model._asked.kernel if kernel is None else kernel
     takes: Takes = getattr(kernel, "takes", "histograms")
     return takes
 
 
 def rows_to_fit(
-    model: Any, takes: Takes, X: Any, y: ArrayLike, *, reset: bool, **checks: Any
+    model: Any, X: Any, y: ArrayLike, *, reset: bool, **checks: Any
 ) -> tuple[Any, NDArray[Any]]:
     """Return training rows and targets; entries of histograms are looked at later."""
+    takes = takes_of(model, reset=reset)
     if is_dask(X):
-        _refuse_dask(model)
+        if model._asked.terms is None:
+            raise ValueError(
+                f"A dask array goes without {model._asked.kernel!r}, which keeps all pairs of "
+                "rows: give X as a NumPy array, or take Intersection."
+            )
         return arrays.rows_to_fit(model, X, y, reset=reset, **checks)
     if takes == "covariances":
         refuse_sparse(X, "X")
-        flat, y = validate_fit(model, _flat(model, X, reset=reset), y, reset=reset, **checks)
+        flat = flattened(X, None if reset else model)
+        flat, y = validate_fit(model, flat, y, reset=reset, **checks)
         stack = stacked(np.asarray(flat))
         # Before equal matrices are one, so that what is named is where it is in the argument.
         check_definite(stack, model.n_jobs)
@@ -62,9 +63,9 @@ def rows_to_fit(
     return canonical(X), y
 
 
-def check_entries(model: Any, takes: Takes, X: Any) -> None:
+def check_entries(model: Any, X: Any) -> None:
     """Refuse entries that are no histograms', where those are asked for."""
-    if takes != "histograms":
+    if takes_of(model) != "histograms":
         return
     if is_dask(X):
         arrays.check_entries(X)
@@ -72,45 +73,20 @@ def check_entries(model: Any, takes: Takes, X: Any) -> None:
     _histrs.check_histograms(to_core(X), count_threads(model.n_jobs))
 
 
-def rows_to_predict(model: Any, takes: Takes, X: Any) -> Any:
-    """Return rows of which something is asked."""
+def rows_to_predict(model: Any, X: Any, *, as_bytes: bool = False) -> Any:
+    """Return rows of which something is asked; tables take `as_bytes` what are bytes."""
+    if as_bytes:
+        return validate_data(model, X, reset=False, **{**HISTOGRAM_CHECKS, "dtype": np.uint8})
     if is_dask(X) and is_dask(getattr(model, "X_fit_", None)):
         return arrays.rows_to_predict(model, X)
+    takes = takes_of(model)
     if takes == "covariances":
         refuse_sparse(X, "X")
         return stacked(validate_data(model, flattened(X, model), reset=False, **STACK_CHECKS))
     if takes in ("anything", "numbers"):
         return validate_data(model, X, reset=False, dtype=[np.float64, np.float32])
     X = canonical(validate_data(model, X, reset=False, **HISTOGRAM_CHECKS))
-    if not is_additive(model):
+    if hasattr(vars(model).get("kernel_"), "takes"):
         # Additive kernels look at entries as they read them.
-        check_entries(model, takes, X)
+        check_entries(model, X)
     return X
-
-
-def bytes_to_predict(model: Any, X: Any) -> Any:
-    """Return rows of bytes, which tables take as they are."""
-    return validate_data(model, X, reset=False, **{**HISTOGRAM_CHECKS, "dtype": np.uint8})
-
-
-def set_input_tags(tags: Any, takes: Takes) -> None:
-    """Say what rows may be."""
-    tags.sparse = tags.positive_only = takes == "histograms"
-    tags.three_d_array = takes == "covariances"
-
-
-def is_additive(model: Any) -> bool:
-    """Say whether the kernel of a fit is never formed."""
-    return not hasattr(vars(model).get("kernel_"), "takes")
-
-
-def _refuse_dask(model: Any) -> None:
-    if model._terms() is None:
-        raise ValueError(
-            f"A dask array goes without {model._asked()[1]!r}, which keeps all pairs of rows: give "
-            "X as a NumPy array, or take Intersection."
-        )
-
-
-def _flat(model: Any, X: Any, *, reset: bool) -> Any:
-    return flattened(X, None if reset else model)

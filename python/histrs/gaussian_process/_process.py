@@ -4,32 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from numbers import Integral, Real
-from typing import Any, ClassVar, Literal, get_args, overload
+from typing import Any, ClassVar, Literal, ParamSpec, Self, TypeVar, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import Readout
-from histrs._checks.validation import check_random_state, count_threads, naming_rows
-from histrs._estimator import BaseEstimator
+from histrs._checks.validation import check_random_state, naming_rows
+from histrs._estimator import BaseEstimator, documented
 from histrs._progress import SolverProgress
-from histrs._repeats import DistinctRows, distinct_rows
 from histrs._solvers.block_cg import Solution
 from histrs._solvers.preconditioners import Indices
-from histrs._typing import Array
+from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs._weights import RowWeights, in_units_of_mean, over_unit
-from histrs.gaussian_process import _doors, _support, _views
+from histrs._weights import RowWeights, in_units_of_mean, over_unit, weighs_nothing
+from histrs.gaussian_process import _doors
+from histrs.gaussian_process import _updates as updates
+from histrs.gaussian_process._asked import Asked
 from histrs.gaussian_process._bound.base import Bound
-from histrs.gaussian_process._given_rows import GivenRows
-from histrs.gaussian_process._kernels.additive import AdditiveTerms
-from histrs.gaussian_process._kernels.algebra import Constant, with_scale
+from histrs.gaussian_process._docs import FIT, GAUSSIAN_PROCESS, UPDATES
+from histrs.gaussian_process._evidence import log_marginal_likelihood
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._kernels.levels import LevelKernel
@@ -38,12 +39,13 @@ from histrs.gaussian_process._learning import additive, levels
 from histrs.gaussian_process._learning.hyperparameters import (
     Bounds,
     Hyperparameters,
-    check_theta,
     checked_scales,
 )
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.problem import Problem, learn_by_factors
+from histrs.gaussian_process._likelihoods.classes import CodedClasses, LatentClasses
+from histrs.gaussian_process._likelihoods.patterns import Patterns, TrainingRows
 from histrs.gaussian_process._options import (
     Bins,
     Fine,
@@ -53,17 +55,20 @@ from histrs.gaussian_process._options import (
     Solver,
     SolverName,
     VarianceName,
-    variance_of,
 )
-from histrs.gaussian_process._posterior.explanation import Explanation
-from histrs.gaussian_process._posterior.pair_functions import PairFunction
+from histrs.gaussian_process._posterior import functions
 from histrs.gaussian_process._posterior.posterior import Posterior
-from histrs.gaussian_process._posterior.shape_functions import ShapeFunction
-from histrs.gaussian_process._posterior.tables import AdditiveTables
-from histrs.gaussian_process._row_weights import appended, roots, telling
-from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
+from histrs.gaussian_process._posterior.tables import export_tables
+from histrs.gaussian_process._precision import in_precision_of_rows
+from histrs.gaussian_process._rows import GivenRows, telling
+from histrs.gaussian_process._state import replaced_whole
+from histrs.gaussian_process._systems.rows import (
+    rows_to_forget,
+)
 from histrs.gaussian_process._systems.system import System
-from histrs.gaussian_process.kernels import kernel_of
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 # Mean weight of rows, above which weights are taken in its unit: that often no row was measured,
 # and noise that is divided by more would be none.
@@ -89,6 +94,21 @@ class OfKernel:
         return np.ones(model.n_features_in_) if found is None else found
 
 
+def of_each_pattern(method: Callable[P, R]) -> Callable[P, R]:
+    """Return a method that asks each fit of targets that miss different rows, if there are such."""
+
+    @wraps(method)
+    def answer(*args: P.args, **kwargs: P.kwargs) -> R:
+        if (patterns := Patterns.of(args[0])) is None:
+            return method(*args, **kwargs)
+        ask: Any = method
+        found: R = patterns.ask(lambda fit: ask(fit, *args[1:], **kwargs))
+        return found
+
+    return answer
+
+
+@documented(GAUSSIAN_PROCESS, FIT, UPDATES)
 class GaussianProcess(BaseEstimator):
     """A process of one or more targets on shared inputs; what targets are, subclasses say."""
 
@@ -107,8 +127,8 @@ class GaussianProcess(BaseEstimator):
     }
     _default_kernel: ClassVar[Callable[[], Kernel]] = Radial
     """The kernel that None stands for."""
-    _predicted: ClassVar[str]
-    """The readout that predictions are made of."""
+    _predicted: ClassVar[Literal["mean", "decision"]]
+    """The readout that predictions are made of: that of targets, or of classes."""
 
     kernel_: Kernel | GeneralizedKernel
     sample_weight_fit_: Array | None = None
@@ -164,35 +184,10 @@ class GaussianProcess(BaseEstimator):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    # ---- what is asked for -------------------------------------------------------------------
-
-    def _asked(self) -> tuple[Constant, Kernel]:
-        """Return the constant that multiplies all of the kernel that is asked for, and the rest."""
-        default = type(self)._default_kernel
-        return with_scale(default() if self.kernel is None else kernel_of(self.kernel))
-
-    def _terms(self) -> AdditiveTerms | None:
-        """Return the terms of the kernel that is asked for, where it is never formed."""
-        scale, kernel = self._asked()
-        return AdditiveTerms.of(scale, kernel) if AdditiveTerms.suit(kernel) else None
-
-    def _given_scales(self) -> dict[str, Any]:
-        """Return the noise and amplitude that a user gives, each for all outputs or for each."""
-        return {"noise": self.noise, "amplitude": self._asked()[0].value}
-
-    def _keeps_hyperparameters(self) -> bool:
-        """Say whether noise, amplitude and kernel are kept as given."""
-        return LikelihoodSearch.of(self.optimizer).method is None
-
-    def _shares(self, suits: bool) -> bool:
-        """Say whether all outputs share one noise and one amplitude, as is asked for or suits."""
-        search = LikelihoodSearch.of(self.optimizer)
-        if search.shared is not None:
-            return search.shared
-        if search.method is None:
-            # Outputs that keep one noise and one amplitude share a system.
-            return all(np.ndim(given) == 0 for given in self._given_scales().values())
-        return suits
+    @property
+    def _asked(self) -> Asked:
+        """What the parameters ask for."""
+        return Asked(self)
 
     # ---- the seed ----------------------------------------------------------------------------
 
@@ -213,52 +208,33 @@ class GaussianProcess(BaseEstimator):
 
     # ---- rows --------------------------------------------------------------------------------
 
-    def _takes(self) -> Any:
-        """Return what rows may be."""
-        return _doors.takes_of(vars(self).get("kernel_") or self._asked()[1])
-
-    def _rows_to_fit(
-        self, X: Any, y: ArrayLike, *, reset: bool = True, **checks: Any
-    ) -> tuple[Any, NDArray[Any]]:
-        """Return training rows and targets, checked but for entries of rows."""
-        # Where targets miss different rows, each of their fits has a kernel.
-        takes = _doors.takes_of(self._asked()[1]) if reset else self._takes()
-        return _doors.rows_to_fit(self, takes, X, y, reset=reset, **checks)
-
     def _check_entries(self, X: Any) -> None:
         """Refuse entries of rows that the kernel does not take."""
-        _doors.check_entries(self, self._takes(), X)
+        _doors.check_entries(self, X)
 
     def _check_test(self, X: Any) -> Any:
         """Return rows to predict, checked."""
         check_is_fitted(self)
-        rows = _doors.rows_to_predict(self, self._takes(), X)
-        return self._coordinates(rows, None, reset=False)
+        return self._coordinates(_doors.rows_to_predict(self, X), None, reset=False)
 
     def _check_rows_of_means(self, X: Any) -> Any:
         """Return rows of which no more is asked than the posterior mean, checked."""
         # Tables take bytes as they are.
         is_of_bytes = isinstance(X, np.ndarray) and X.dtype == np.uint8
-        if Bins.of(self.n_bins).n_bins is None or not is_of_bytes:
+        if self._asked.bins.n_bins is None or not is_of_bytes:
             return self._check_test(X)
         check_is_fitted(self)
-        return _doors.bytes_to_predict(self, X)
+        return _doors.rows_to_predict(self, X, as_bytes=True)
 
     def _coordinates(self, X: Any, weights: Array | None, *, reset: bool) -> Any:
         """Return rows as they are kept, of checked ones and their weights."""
+        asked = self._asked
         if reset:
             self.__dict__.pop("kernel_", None)
-            if self._terms() is None:
-                self.kernel_ = self._asked()[1].taken(X, weights, count_threads(self.n_jobs))
+            if asked.terms is None:
+                self.kernel_ = asked.kernel.taken(X, weights, asked.n_threads)
         kernel = vars(self).get("kernel_")
-        return kernel.view(X, count_threads(self.n_jobs)) if isinstance(kernel, Kernel) else X
-
-    def _distinct(
-        self, X: Any, Y: NDArray[Any], weights: Array | None, copies: Array | None = None
-    ) -> DistinctRows:
-        """Return which rows are equal, targets too."""
-        numbers = Y if Y.dtype.kind == "f" else np.unique(Y, return_inverse=True)[1]
-        return distinct_rows(X, numbers, weights, copies)
+        return kernel.view(X, asked.n_threads) if isinstance(kernel, Kernel) else X
 
     def _rows_with_weight(
         self, given: RowWeights, rows: tuple[Any, ...], checked: tuple[Any, ...], **checks: Any
@@ -269,7 +245,7 @@ class GaussianProcess(BaseEstimator):
             return checked
         # The core would name them by their place among distinct ones with a weight.
         with naming_rows(given.kept):
-            kept = self._rows_to_fit(*given.rows(*rows), **checks)
+            kept = _doors.rows_to_fit(self, *given.rows(*rows), **checks)
             self._check_entries(kept[0])
         return kept
 
@@ -281,60 +257,65 @@ class GaussianProcess(BaseEstimator):
         Of equal rows with different targets each counts: then weights are what they are.
         """
         self.sample_weight_fit_, self._weight_unit = in_units_of_mean(weights)
-        if weights is None or (self._stays is None and self._learns_noise()):
+        if weights is None or (self._stays is None and self._asked.learns_noise):
             return
         self._weight_unit = max(self._weight_unit / _MOST_WEIGHT, 1.0)
         kept = over_unit(weights, self._weight_unit)
         self.sample_weight_fit_ = None if np.all(kept == 1.0) else kept
 
-    def _learns_noise(self) -> bool:
-        """Say whether noise is that of a row of mean weight: copies of all rows do not tell it."""
-        bounds = self.noise_bounds
-        fixed = isinstance(bounds, str) and bounds == "fixed"
-        return not (fixed or self._keeps_hyperparameters())
-
-    def _keep_further_weights(self, weights: Array | None, n_rows: int) -> Array | None:
-        """Keep the weights of further rows, and return them in their unit; None for 1."""
-        self._make_ready()
-        before = self.sample_weight_fit_
-        added: Array = over_unit(np.ones(n_rows) if weights is None else weights, self._weight_unit)
-        if before is None and np.all(added == 1.0):
-            return None
-        self.sample_weight_fit_ = appended(before, len(self.Y_fit_), added)
-        return added
-
-    def _keep_weights_of(self, kept: Indices) -> None:
-        """Keep the weights of some of the rows alone."""
-        self._make_ready()
-        if self.sample_weight_fit_ is not None:
-            self.sample_weight_fit_ = self.sample_weight_fit_[kept]
-        if self._stays is not None:
-            self._stays = self._stays[kept]
-
-    def _make_ready(self) -> None:
-        """Make the posterior of an unpickled model while rows and weights still belong together."""
-        self._state()
-
     # ---- a fit -------------------------------------------------------------------------------
 
-    def _fit_targets(self, X: Any, Y: Array, *, shared: bool) -> None:
-        """Learn the hyper-parameters and solve for standardised targets.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Fit the model; when it raises, the estimator is as it was.
 
         Parameters
         ----------
-        X : rows
-            As they are kept.
-        Y : ndarray of shape (n_samples, n_outputs)
-            Targets of scale 1.
-        shared : bool
-            Whether outputs share noise and amplitude unless the user says otherwise.
+        {rows}
+        {y}
+        {sample_weight}
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If an entry of `X` is none that the kernel takes (the message names it), the lengths
+            differ, a target is missing in every row, there are fewer than two classes, or a weight
+            is negative or not finite, or all are 0.
         """
-        _support.check_supported(self, X)
+        with replaced_whole(self) as draft:
+            draft._learn(draft._read_rows(X, y, sample_weight, reset=True))
+        return self
+
+    def _read_rows(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, reset: bool
+    ) -> TrainingRows:
+        """Return the rows that have a weight and a target, checked."""
+        raise NotImplementedError
+
+    def _learn(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
+        """Fit checked rows, equal ones as one; `declared` are classes that stay without rows."""
+        distinct = updates.distinct(rows)
+        self._stays = distinct.stays
+        X, y = distinct.rows(rows.checked, rows.Y)
+        self._keep_first_weights(distinct.weights)
+        Y, _ = self._standardised(y, None)
+        self._fit_targets(self._coordinates(X, distinct.weights, reset=True), Y)
+        self._given = GivenRows.of(distinct.groups, rows.weights)
+
+    def _fit_targets(self, X: Any, Y: Array) -> None:
+        """Learn the hyper-parameters and solve for targets of scale 1, of rows as they are kept."""
+        self._asked.check(X)
         self._drawn_seed = np.array([-1])
-        n_pairs = 1 if self._shares(shared) else Y.shape[1]
         learner = self._learner()
         weights = telling(self.sample_weight_fit_, self._stays)
-        values, bound = self._learned(X, Y, weights, n_pairs, learner)
+        values, bound = self._learned(X, Y, weights, learner)
         self.__dict__.pop("optimization_history_", None)
         if learner.history is not None:
             self.optimization_history_ = learner.history
@@ -346,41 +327,39 @@ class GaussianProcess(BaseEstimator):
         self._solve_targets(self._systems_to_solve(systems, Y), Y, None)
 
     def _learned(
-        self, X: Any, Y: Array, weights: Array | None, n_pairs: int, learner: Learner
+        self, X: Any, Y: Array, weights: Array | None, learner: Learner
     ) -> tuple[Hyperparameters, Bound]:
         """Return the hyper-parameters, and their kernel on the rows."""
-        scales = checked_scales(n_pairs, **self._given_scales())
-        terms = self._terms()
+        asked = self._asked
+        n_pairs = 1 if asked.shares(self._predicted == "decision") else Y.shape[1]
+        scales, terms = checked_scales(n_pairs, **asked.scales), asked.terms
         if terms is None:
-            level = self._level_of_regression(Y)
             values = Hyperparameters(*scales, self.kernel_)
-            problem = self._problem(X, Y - level, weights)
+            problem = self._problem(X, Y - self._level_of_regression(Y), weights)
             leaves_out = self._leaves_out()
             random = self._random
             return learn_by_factors(problem, values, learner, random, leaves_out=leaves_out)
         if terms.levels is not None:
             problem = self._problem(X, Y, weights)
             return levels.learn(problem, terms, Hyperparameters(*scales, None), learner)
-        n_threads = count_threads(self.n_jobs)
-        base = additive.sorted_base(X, n_threads, self.n_jobs)
-        start = terms.start(base, n_threads)
+        base = additive.sorted_base(X, asked.n_threads, self.n_jobs)
+        start = terms.start(base, asked.n_threads)
         self.kernel_ = replace(start, smoothness=terms.smoothness)
         problem = self._problem(X, Y - self._level_of_regression(Y), weights)
-        values = Hyperparameters(*scales, start)
-        return additive.learn(
-            *(problem, terms, values, base, learner), has_intercept=self._has_intercept()
-        )
+        values, has_intercept = Hyperparameters(*scales, start), self._latent is None
+        return additive.learn(problem, terms, values, base, learner, has_intercept=has_intercept)
 
     def _problem(self, X: Any, Y: Array, weights: Array | None) -> Problem:
         """Return rows and targets, with all that is said of them."""
+        asked = self._asked
         return Problem(
             X,
             Y,
             weights,
             self._stays,
-            solver=Solver.of(self.solver),
+            solver=asked.solver,
             tol=self.tol,
-            log_det=LikelihoodSearch.of(self.optimizer).log_det,
+            log_det=asked.search.log_det,
             seed=lambda: self._seed,
             n_jobs=self.n_jobs,
             are_classes=self._predicted == "decision",
@@ -389,17 +368,54 @@ class GaussianProcess(BaseEstimator):
 
     def _learner(self) -> Learner:
         """Return what searches for hyper-parameters."""
-        bounds = {"noise": self.noise_bounds, "amplitude": self._asked()[0].value_bounds}
-        search = LikelihoodSearch.of(self.optimizer)
-        return Learner(type(self).__name__, search, bounds, lambda: self._seed, self.verbose)
+        asked = self._asked
+        return Learner(
+            type(self).__name__, asked.search, asked.bounds, lambda: self._seed, self.verbose
+        )
+
+    # ---- what targets are: a likelihood says otherwise -----------------------------------------
+
+    @property
+    def _latent(self) -> LatentClasses | None:
+        """What gives classes a probability; None for targets with noise."""
+        return None
+
+    def _standardised(
+        self, targets: NDArray[Any], start: Array | None
+    ) -> tuple[Array, Array | None]:
+        """Keep what targets are; return them at scale 1, and weights to start from, if any.
+
+        `start` are the weights of earlier outputs; None is for the first rows, which tell the unit.
+        """
+        raise NotImplementedError
+
+    def _targets_given(self) -> NDArray[Any]:
+        """Return the targets of training rows as `_standardised` takes them."""
+        raise NotImplementedError
+
+    def _units(self) -> Array:
+        """Return what one of each standardised target is in the user's unit."""
+        raise NotImplementedError
+
+    def _spread(self, state: dict[str, Any], std: Array) -> Array:
+        """Return standard deviations as users see them, from those of standardised targets."""
+        raise NotImplementedError
+
+    def _shaped(self, columns: Array) -> Array:
+        """Return what there is one of for every row as a vector."""
+        raise NotImplementedError
+
+    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
+        """Return what is read from the posterior mean of standardised targets."""
+        raise NotImplementedError
+
+    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
+        """Return the same of a posterior that was just found."""
+        return self._readouts(self.__dict__)
 
     def _leaves_out(self) -> bool:
         """Say whether hyper-parameters are those that predict rows best that are left out."""
         return False
-
-    def _has_intercept(self) -> bool:
-        """Say whether a constant beside an additive kernel may be part of it."""
-        return True
 
     def _level_of_regression(self, Y: Array) -> Array:
         """Return what standardised targets are regressed less, a number for each output."""
@@ -408,6 +424,28 @@ class GaussianProcess(BaseEstimator):
     def _systems_to_solve(self, systems: list[System], Y: Array) -> list[System]:
         """Return the systems of a fit, from those of the hyper-parameters that were learned."""
         return systems
+
+    def _systems_to_change(self) -> Sequence[System]:
+        """Return the systems that rows come to or go from."""
+        systems: Sequence[System] = self._state()["_posterior"].systems
+        return systems
+
+    def _classes(self, state: dict[str, Any]) -> CodedClasses | LatentClasses:
+        """Return what ties the targets of a fit to latent functions: Gaussian noise, or more."""
+        return CodedClasses()
+
+    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the noise variances with which labels of rows would be told.
+
+        One for every row, or one for all, a row of the result for each system.
+        """
+        mean = self._read(state, "mean", X)
+        return self._classes(state).noise(state["_posterior"], mean)
+
+    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
+        """Return the posterior variance of standardised targets."""
+        latent = self._latent_variance(state, X)
+        return self._classes(state).predictive_variance(state["_posterior"], latent)
 
     # ---- solving -----------------------------------------------------------------------------
 
@@ -462,120 +500,6 @@ class GaussianProcess(BaseEstimator):
         posterior = Posterior(systems, weights, {}, self.tol, **others)
         self._posterior = replace(posterior, readouts=self._learn_readouts(posterior, Y))
 
-    # ---- rows that come and go ---------------------------------------------------------------
-
-    def _systems_now(self, systems: Sequence[System]) -> list[System]:
-        """Return systems under what is now set of the solver."""
-        solver, n_threads = Solver.of(self.solver), count_threads(self.n_jobs)
-        bound = systems[0].bound
-        if bound.n_threads != n_threads:
-            bound = bound.with_threads(n_threads)
-        if bound is systems[0].bound and systems[0].solver == solver:
-            return list(systems)
-        return [replace(system, bound=bound, solver=solver) for system in systems]
-
-    def _systems_with(self, X: Any, n_outputs: int, weights: Array | None) -> tuple[System, ...]:
-        """Return the systems with further rows, and their weights, behind their own."""
-        _doors.refuse_distributed(self, "A change of rows")
-        first, *others = self._systems_now(self._systems_to_change())
-        first.bound.check_size(first.bound.n_rows + X.shape[0], 1 + len(others))
-        scale = roots(weights) if self._scales_systems() else None
-        grown = insert_rows(first, X, n_outputs, scale, weights=weights)
-        of_others = [
-            insert_rows(one, X, n_outputs, scale, weights=weights, bound=grown.bound)
-            for one in others
-        ]
-        return grown, *of_others
-
-    def _systems_without(self, removed: Indices, n_outputs: int) -> tuple[System, ...]:
-        """Return the systems without some of their rows."""
-        _doors.refuse_distributed(self, "A change of rows")
-        first, *others = self._systems_now(self._systems_to_change())
-        shrunk = remove_rows(first, removed, n_outputs)
-        bound = shrunk.bound
-        return (shrunk, *(remove_rows(one, removed, n_outputs, bound=bound) for one in others))
-
-    def _systems_to_change(self) -> Sequence[System]:
-        """Return the systems that rows come to or go from."""
-        systems: Sequence[System] = self._state()["_posterior"].systems
-        return systems
-
-    def _scales_systems(self) -> bool:
-        """Say whether systems that change are in the scale of their rows."""
-        return True
-
-    def _insert(self, X: Any, y: NDArray[Any], weights: Array | None) -> None:
-        """Add training rows behind those that there are, of distinct rows and their weights."""
-        raise NotImplementedError
-
-    def _remove(self, removed: Indices) -> None:
-        """Remove training rows."""
-        raise NotImplementedError
-
-    def _targets_given(self) -> NDArray[Any]:
-        """Return the targets of training rows as `_insert` takes them."""
-        raise NotImplementedError
-
-    def _insert_given(
-        self, X: Any, y: NDArray[Any], weights: Array | None, copies: Array | None = None
-    ) -> None:
-        """Add rows, equal ones as one."""
-        distinct = self._distinct(X, y, weights, copies)
-        X, y = distinct.rows(X, y)
-        n = len(self.Y_fit_)
-        self._keep_what_stays(distinct.stays, len(y))
-        self._insert(self._coordinates(X, distinct.weights, reset=False), y, distinct.weights)
-        further = GivenRows.of(distinct.groups, weights)
-        self._given = self._given.followed_by(further.shifted(n))
-
-    def _keep_what_stays(self, stays: Array | None, n_new: int) -> None:
-        """Keep what stays of further rows, behind those that there are."""
-        if self._stays is not None or stays is not None:
-            before, new = np.zeros(len(self.Y_fit_)), np.zeros(n_new)
-            parts = before if self._stays is None else self._stays, new if stays is None else stays
-            self._stays = np.concatenate(parts)
-
-    def _remove_given(self, removed: Indices) -> None:
-        """Remove some of the rows that were given: of equal ones, the others stay."""
-        given, lighter = self._given.without(removed)
-        if len(given.learned) == 0:
-            raise ValueError(
-                "All training rows of positive weight would be forgotten: keep one at least, or "
-                "start with a new estimator."
-            )
-        n, left = len(self.Y_fit_), lighter.left
-        if len(left) > 0:
-            state = self._state()
-            weights = lighter.weights
-            self._keep_what_stays(None if self._stays is None else self._stays[left], len(left))
-            self._insert(state["X_fit_"][left], self._targets_given()[left], weights)
-        if len(lighter.touched) > 0:
-            self._remove(lighter.touched)
-        self._given = given.moved(n, lighter)
-
-    # ---- the targets -------------------------------------------------------------------------
-
-    def _units(self) -> Array:
-        """Return what one of each standardised target is in the user's unit."""
-        raise NotImplementedError
-
-    def _means(self, Y: Array) -> Array:
-        """Return the means of targets over the training rows, by their weights."""
-        means: Array = np.average(Y, axis=0, weights=self.sample_weight_fit_)
-        return means
-
-    def _spread(self, state: dict[str, Any], std: Array) -> Array:
-        """Return standard deviations as users see them, from those of standardised targets."""
-        raise NotImplementedError
-
-    def _learn_readouts(self, posterior: Posterior, Y: Array) -> dict[str, Readout]:
-        """Return what is read from the posterior mean of standardised targets `Y`."""
-        return self._readouts(self.__dict__)
-
-    def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
-        """Return the same from the fitted attributes."""
-        raise NotImplementedError
-
     def _keep_weights(self, weights: Array, amplitude: Array) -> None:
         """Keep the weights of standardised targets, and what users see of them."""
         self._standard_weights = weights
@@ -590,6 +514,75 @@ class GaussianProcess(BaseEstimator):
         with np.errstate(over="ignore"):
             in_units: Array = weights * (self._units() / amplitude)
         return in_units
+
+    # ---- rows that come and go ---------------------------------------------------------------
+
+    def _fit_further(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None,
+        declared: ArrayLike | None = None,
+    ) -> Self:
+        """Add rows, the first of which are a fit."""
+        if weighs_nothing(sample_weight, X):
+            return self
+        with replaced_whole(self) as draft:
+            first = not self.__sklearn_is_fitted__()
+            rows = draft._read_rows(X, y, sample_weight, reset=first)
+            (draft._learn if first else draft._add)(rows, declared)
+        return self
+
+    def _add(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
+        """Add checked rows, equal ones as one."""
+        updates.add(self, rows)
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def forget(self, indices: ArrayLike) -> Self:
+        """Remove training rows; when it raises, the estimator is as it was.
+
+        The hyper-parameters stay, and predictions are what a fit on the other rows with these
+        would give, to the tolerance of the solver. A class whose last row goes is a class no more,
+        unless `partial_fit` was given it in `classes`; a calibration is learned anew when it is
+        asked for next.
+
+        Parameters
+        ----------
+        {indices}
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+
+        Raises
+        ------
+        ValueError
+            If there is no such row, one is named twice, none would be left, or none of a second
+            class.
+
+        Examples
+        --------
+        >>> from histrs.gaussian_process import IntersectionGPRegressor
+        >>> model = IntersectionGPRegressor(optimizer=None)
+        >>> model = model.fit([[1.0], [2.0], [3.0]], [1.0, 99.0, 3.0])
+        >>> model.forget([1]).predict([[2.0]]).round(1)
+        array([2.])
+        """
+        check_is_fitted(self)
+        with replaced_whole(self) as draft:
+            removed = rows_to_forget(indices, draft._n_given())
+            if len(removed) > 0:
+                draft._remove(removed)
+        return self
+
+    def _n_given(self) -> int:
+        """Return the number of rows that were given."""
+        return len(self._given.learned)
+
+    def _remove(self, removed: Indices) -> None:
+        """Remove some of the rows that were given: of equal ones, the others stay."""
+        updates.remove(self, removed)
 
     # ---- the posterior is made of the fitted arrays, and never pickled -------------------------
 
@@ -642,30 +635,41 @@ class GaussianProcess(BaseEstimator):
     def _read(self, state: dict[str, Any], name: str, X: Any) -> Array:
         """Return a readout of the posterior mean, from a table where there are bins."""
         posterior: Posterior = state["_posterior"]
-        bins = Bins.of(self.n_bins)
-        if bins.n_bins is not None:
-            _support.refuse_bins(self, posterior.system.kernel)
-        return posterior.read(name, X, count_threads(self.n_jobs), bins.n_bins, bins.interpolation)
+        asked, bins = self._asked, self._asked.bins
+        asked.check_bins(posterior.system.kernel)
+        return posterior.read(name, X, asked.n_threads, bins.n_bins, bins.interpolation)
 
     def _latent_variance(self, state: dict[str, Any], X: Any) -> Array:
         """Return the posterior variance of latent functions of standardised targets."""
         posterior: Posterior = state["_posterior"]
-        name, n_eigenvectors = variance_of(self.variance)
-        _support.check_variance(posterior.system.kernel, name)
-        return posterior.latent_variance(X, name, Bins.of(self.n_bins).n_bins, n_eigenvectors)
+        asked, (name, n_eigenvectors) = self._asked, self._asked.variance
+        asked.check_variance(posterior.system.kernel)
+        return posterior.latent_variance(X, name, asked.bins.n_bins, n_eigenvectors)
 
-    def _noise_of_labels(self, state: dict[str, Any], X: Any) -> Array:
-        """Return the noise variances with which labels of rows would be told.
+    @in_precision_of_rows
+    @of_each_pattern
+    def latent_mean_and_variance(self, X: ArrayLike | Matrix) -> tuple[Array, Array]:
+        """Return mean and variance of the latent functions, without the noise.
 
-        One for every row, or one for all, a row of the result for each system.
+        Parameters
+        ----------
+        {rows}
+
+        Returns
+        -------
+        mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Eq. 2: what a regressor predicts, or a classifier's functions before calibration.
+        variance : ndarray of the same shape
+            Eq. 3 without the noise variance; of classes, one for all outputs unless each has its
+            own hyper-parameters. Infinity where double precision cannot hold it.
         """
-        noise: Array = state["_posterior"].noise
-        return noise[:, None]
-
-    def _predictive_variance(self, state: dict[str, Any], X: Any) -> Array:
-        """Return the posterior variance of standardised targets."""
-        variance: Array = self._latent_variance(state, X) + state["_posterior"].noise
-        return variance
+        X, state = self._check_test(X), self._state()
+        # Scores name bad entries of `X`.
+        mean = self._shaped(self._read(state, "mean", X))
+        std = self._spread(state, np.sqrt(self._latent_variance(state, X)))
+        # In the unit of huge targets it may be beyond double precision.
+        with np.errstate(over="ignore"):
+            return mean, np.square(std)
 
     @property
     def std_error_(self) -> float:
@@ -674,111 +678,14 @@ class GaussianProcess(BaseEstimator):
         It is measured on training rows that are solved exactly, each by a fit without it; 0 where
         all standard deviations are exact. Of several fits it is the largest.
         """
-        return self._std_error()
-
-    def _std_error(self) -> float:
+        if (patterns := Patterns.of(self)) is not None:
+            return float(max(fit.std_error_ for fit in patterns.fits()))
         posterior: Posterior = self._state()["_posterior"]
-        return posterior.std_error(variance_of(self.variance)[0])
+        return posterior.std_error(self._asked.variance[0])
 
     # ---- the likelihood ----------------------------------------------------------------------
 
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: Literal[False] = False,
-        *,
-        return_std: Literal[False] = False,
-    ) -> float: ...
-
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        *,
-        eval_gradient: Literal[True],
-        return_std: Literal[False] = False,
-    ) -> tuple[float, Array]: ...
-
-    @overload
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: Literal[False] = False,
-        *,
-        return_std: Literal[True],
-    ) -> tuple[float, float]: ...
-
-    def log_marginal_likelihood(
-        self,
-        theta: ArrayLike | None = None,
-        eval_gradient: bool = False,
-        *,
-        return_std: bool = False,
-    ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
-        r"""Return the log marginal likelihood of the training targets, summed over the outputs.
-
-        The negative of eq. 4, with `A = amplitude K + noise I` and one output per target or class,
-
-        .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
-
-        The log-determinant is as `log_det` of a `LikelihoodSearch` says: "lanczos" estimates it by
-        stochastic Lanczos quadrature, or computes it from the Cholesky factor where there is one;
-        "bound" puts the bound of eq. 23 in its place, so that the result is a lower bound.
-
-        Parameters
-        ----------
-        theta : array-like, default=None
-            Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and those of
-            the kernel. Additive ones have the exponent of a transform, the feature weights with
-            "ard", the weight of pairs, and those of lines and of minima beside smooth functions.
-            None takes those of the fit, `theta_`.
-        eval_gradient : bool, default=False
-            Whether to return the derivatives by `theta` too. With "lanczos" they are those of the
-            estimate itself; the bound has none.
-        return_std : bool, default=False
-            Whether to return the standard error of the estimate too; 0 where it is exact.
-
-        Returns
-        -------
-        value : float
-            The log marginal likelihood.
-        gradient : ndarray of the shape of `theta`
-            Only with `eval_gradient`.
-        std : float
-            Only with `return_std`.
-
-        Raises
-        ------
-        ValueError
-            If `theta` has the wrong length, or `eval_gradient` is asked for with
-            ``log_det="bound"``.
-        """
-        value, gradient, std = self._evaluated(theta, slope=eval_gradient)
-        if not eval_gradient:
-            return (value, std) if return_std else value
-        return (value, gradient, std) if return_std else (value, gradient)
-
-    def _evaluated(self, theta: ArrayLike | None, *, slope: bool) -> tuple[float, Array, float]:
-        """Return the likelihood, its gradient (nothing unless asked for), and standard error."""
-        state = self._state()
-        likelihood = self._likelihood_of_fit(state)
-        if slope and not likelihood.has_gradient:
-            raise ValueError(likelihood.why_no_gradient)
-        space = self._learner().space(self._hyperparameters(state))
-        values = space.start
-        if theta is not None:
-            size = len(space.pack(values))
-            values = space.unpack(check_theta(theta, size, ", ".join(space.names)))
-        evaluation = likelihood.evaluate(values, space.names if slope else ())
-        if not evaluation.solved:
-            warn(
-                "The solver did not reach tol in max_iter iterations, and the likelihood is too "
-                "large. Raise max_iter of a Solver, tol or noise.",
-                ConvergenceWarning,
-            )
-        gradient = space.pack_values(evaluation.gradient) if slope else np.empty(0)
-        return evaluation.value, gradient, evaluation.std
+    log_marginal_likelihood = log_marginal_likelihood
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> BaseLikelihood:
         """Return the likelihood of the training targets."""
@@ -792,192 +699,38 @@ class GaussianProcess(BaseEstimator):
     # ---- functions of features, and of pairs -------------------------------------------------
 
     @property
+    @of_each_pattern
     def intercept_(self) -> Array:
         """What is predicted where no feature and no pair of features adds anything."""
-        return self._intercept()
-
-    def _intercept(self) -> Array:
         posterior: Posterior = self._state()["_posterior"]
         if not isinstance(posterior.system.kernel, GeneralizedKernel | LevelKernel):
             raise AttributeError(f"intercept_ is not there with {posterior.system.kernel!r}.")
         return np.broadcast_to(posterior.intercept("mean"), posterior.weights.shape[1:]).copy()
 
     @property
+    @of_each_pattern
     def quantization_error_bound_(self) -> Array:
         """What no number from the table of `n_bins` cells is off by more than."""
-        return self._quantization_error_bound()
-
-    def _quantization_error_bound(self) -> Array:
-        if Bins.of(self.n_bins).n_bins is None or not self.__sklearn_is_fitted__():
+        bins = self._asked.bins
+        if bins.n_bins is None or not self.__sklearn_is_fitted__():
             raise AttributeError(
                 "quantization_error_bound_ is there after a fit, and with n_bins: predictions are "
                 "exact without."
             )
         posterior: Posterior = self._answering()["_posterior"]
-        bins = Bins.of(self.n_bins)
         return posterior.score(self._predicted, bins.n_bins, bins.interpolation).error_bound()
 
-    def explain(self, X: Any) -> Explanation:
-        r"""Take the posterior mean of rows apart by feature, and by pair of features.
-
-        The mean of a row is the offset plus the sum of one number for each feature, which depends
-        on that feature alone: :math:`f_d(x(d))` of `shape_functions`; and of one for each pair of
-        `interactions_`, that of `pair_functions`. For a classifier it is that
-        of the targets +1 and -1 (`latent_mean_and_variance`).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Histograms.
-
-        Returns
-        -------
-        explanation : Explanation
-            Named tuple ``(names, data, values, std, offset, pairs)``. The standard deviations are
-            exact, and take a solve for each entry.
-
-        Raises
-        ------
-        ValueError
-            If the kernel is no sum of functions of features and of pairs.
-        """
-        _doors.refuse_distributed(self, "explain")
-        X, state = self._check_test(X), self._state()
-        return _views.explanation(state, X, self._units(), count_threads(self.n_jobs))
-
-    def export_tables(self, n_bins: int = 256) -> AdditiveTables:
-        """Return what predicts means, or calibrated probabilities, as plain tables.
-
-        The tables can be kept as arrays, evaluated in a few lines of any language, and served as an
-        ONNX model (`AdditiveTables.to_onnx`), without this package.
-
-        Parameters
-        ----------
-        n_bins : int, default=256
-            At most so many nodes per feature, 2 at least. Where a feature has no more distinct
-            values in training, the tables are exact; elsewhere, `error_bound` is certified.
-
-        Returns
-        -------
-        tables : AdditiveTables
-            Nodes, values and slopes of a piecewise linear function for each feature, and the grid
-            of each pair, which is exact.
-
-        Raises
-        ------
-        TypeError, ValueError
-            If `n_bins` is no integer, or less than 2; if the kernel is no sum of functions of
-            features and of pairs; if features are transformed, between whose values functions are
-            not linear; or if probabilities need variances, with ``calibration=None``.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from histrs.gaussian_process import IntersectionGPRegressor
-        >>> X = np.random.default_rng(0).random((100, 3))
-        >>> model = IntersectionGPRegressor().fit(X, X[:, 0] ** 2 + X[:, 1])
-        >>> tables = model.export_tables()
-        >>> bool(np.allclose(tables.scores(X)[:, 0], model.predict(X)))
-        True
-        """
-        _doors.refuse_distributed(self, "export_tables")
-        calibrated = getattr(self, "calibration", None) is not None
-        of_readout = self._predicted, n_bins, calibrated, count_threads(self.n_jobs)
-        return _views.tables(self._answering(), *of_readout)
-
-    def shape_functions(
-        self,
-        features: Sequence[int] | None = None,
-        *,
-        max_knots: int | None = None,
-        return_std: bool = False,
-    ) -> list[ShapeFunction]:
-        r"""Return what each feature adds to the posterior mean.
-
-        The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what pairs of features add
-        (`pair_functions`) where there are some, with
-        :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
-        neighbouring training values, `f_d` is linear in `g(t)`, so linear where
-        `transform` is "identity"; it is 0 at 0, and constant above the largest training value.
-        Those on levels are 0 at the least value, and given at every point that values are rounded
-        to. Those of `Splines` have a mean of 0 over the training rows, and are lines beyond the
-        least and the largest training value.
-
-        Parameters
-        ----------
-        features : sequence of int, default=None
-            Indices of the features; None takes all.
-        max_knots : int or None, default=None
-            At most so many of the values of a feature; None takes every one, with which the
-            function is exact everywhere. Smooth functions are given at so many values, 200 by
-            default, evenly spaced from the least to the largest.
-        return_std : bool, default=False
-            Whether to compute the posterior standard deviation of each function too, which takes a
-            solve for each knot. It is exact.
-
-        Returns
-        -------
-        functions : list of ShapeFunction
-            Named tuples ``(feature, knots, values, std)``; `std` is None unless it was asked for.
-
-        Raises
-        ------
-        ValueError
-            If there is no such feature, or the kernel is no sum of functions of features.
-        """
-        _doors.refuse_distributed(self, "shape_functions")
-        state = self._state()
-        spread = partial(self._spread, state) if return_std else None
-        n_threads = count_threads(self.n_jobs)
-        return _views.functions_of_features(state, features, max_knots, spread, n_threads)
-
-    def pair_functions(self, pairs: Any = None, *, return_std: bool = False) -> list[PairFunction]:
-        r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
-
-        The mean is `intercept_` :math:`+ \sum_d f_d(x(d)) + \sum_{(i, j)} f_{ij}(x(i), x(j))`.
-        A pair's function is bilinear between its knots, and constant
-        beyond them. Its mean over the training values of either feature is 0, whatever the other
-        one is, so that it holds no main effect of them as if they were independent; where they are
-        not, what they add together over the rows may have one.
-
-        Parameters
-        ----------
-        pairs : sequence of pairs of int or str, default=None
-            Which of `interactions_`; None takes all.
-        return_std : bool, default=False
-            Whether to compute the posterior standard deviation of each function too, which takes a
-            solve for each pair of knots. It is exact.
-
-        Returns
-        -------
-        functions : list of PairFunction
-            Named tuples ``(features, knots, values, std)``; `std` is None unless it was asked for.
-
-        Raises
-        ------
-        ValueError
-            If the model has no such pair.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from histrs.gaussian_process import IntersectionGPRegressor
-        >>> X = np.random.default_rng(0).random((300, 4))
-        >>> from histrs.gaussian_process.kernels import Interactions, Intersection
-        >>> y = X[:, 3] * X[:, 1] + X[:, 0]
-        >>> model = IntersectionGPRegressor(Intersection() + Interactions(1)).fit(X, y)
-        >>> (function,) = model.pair_functions()
-        >>> function.features, function.values.shape
-        ((1, 3), (12, 12))
-        """
-        state = self._state()
-        spread = partial(self._spread, state) if return_std else None
-        return _views.functions_of_pairs(state, pairs, spread)
+    explain = functions.explain
+    shape_functions = functions.shape_functions
+    pair_functions = functions.pair_functions
+    export_tables = export_tables
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        _doors.set_input_tags(tags.input_tags, _doors.takes_of(self._asked()[1]))
+        tags, takes = super().__sklearn_tags__(), _doors.takes_of(self, reset=True)
+        inputs = tags.input_tags
+        inputs.sparse = inputs.positive_only = takes == "histograms"
+        inputs.three_d_array = takes == "covariances"
         return tags
 
 

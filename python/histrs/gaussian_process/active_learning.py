@@ -17,15 +17,16 @@ from histrs._checks.numbers import numbers_checked
 from histrs._checks.sparse import sound
 from histrs._checks.validation import check_random_state
 from histrs._typing import Array, Matrix
+from histrs.gaussian_process._classifier import GPClassifier
+from histrs.gaussian_process._regressor import GPRegressor
 from histrs.gaussian_process._state import copied
-from histrs.gaussian_process.additive import IntersectionGPClassifier, IntersectionGPRegressor
 
 __all__ = ["Round", "learn", "query", "query_strategy"]
 
 Strategy: TypeAlias = Literal["variance-reduction", "mean", "variance", "uncertainty", "random"]
 Indices: TypeAlias = NDArray[np.intp]
 RandomState: TypeAlias = int | np.random.RandomState | None
-Model: TypeAlias = IntersectionGPClassifier | IntersectionGPRegressor
+Model: TypeAlias = GPClassifier | GPRegressor
 
 # Rows of the pool whose covariances are in memory, unless more are asked for.
 _MOST_COVARIED = 2048
@@ -53,33 +54,30 @@ def query(
     ``"random"``      a random number
     ================= ==================================== ========
 
-    ``"variance-reduction"``, the default, looks at the whole pool instead: with posterior
-    covariances :math:`c` of latent functions, it takes the row with the largest
+    ``"variance-reduction"``, the default, takes the row by whose label the variances of the others
+    in the pool fall most (Cohn, 1996): with posterior covariances :math:`c` of latent functions,
+    the row with the largest
 
     .. math:: \frac{\sum_{x'} u(x') c(x, x')^2}{\sigma^2(x)},
 
-    by which its label lowers the variances of the others (Cohn, 1996), each counted by how unsure
-    its class is, :math:`u = 1 - \sum_c p_c^2`, or for a regressor by 1. The next row of a batch is
-    chosen under the covariances that are left, so that no two are alike. Of more than 2,048 rows,
-    as many are drawn.
+    where each counts by how unsure its class is, :math:`u = 1 - \sum_c p_c^2`, or for a regressor
+    by 1. The next row of a batch is chosen under the covariances that are left.
 
-    The paper is about two classes. With more, :math:`|\mu|` is half of what the score of the best
-    class is above that of the second, which is the same thing for two. The value that a regression
-    predicts says nothing of what its label would teach: there, only the variance does.
+    With more than two classes, :math:`|\mu|` is half of what the score of the best class is above
+    that of the second. For a regressor, only the variance says what a label would teach.
 
     Parameters
     ----------
-    model : IntersectionGPClassifier or IntersectionGPRegressor
+    model : GPClassifier or GPRegressor
         A fitted model.
     pool : {array-like, sparse matrix} of shape (n_pool, n_features)
         Unlabelled histograms.
     strategy : str, default="variance-reduction"
         What makes a row worth asking for: "variance-reduction" or one of the table.
     n_instances : int, default=1
-        Number of rows to choose. By the strategies of the table they are chosen one by one as if
-        alone, so that several of a batch may be alike.
+        Number of rows to choose; by the strategies of the table, one by one as if alone.
     random_state : int, RandomState instance or None, default=None
-        For ``"random"``, for ties of the others, and for the rows that are drawn of a large pool.
+        For ``"random"``, for ties of the others, and for 2,048 rows drawn of a larger pool.
 
     Returns
     -------
@@ -103,12 +101,9 @@ def query(
 
     Examples
     --------
-    >>> from histrs.gaussian_process import IntersectionGPClassifier, active_learning
-    >>> model = IntersectionGPClassifier(optimizer=None).fit(
-    ...     [[1.0, 0.0], [0.0, 1.0]], ["left", "right"]
-    ... )
-    >>> pool = [[0.9, 0.1], [0.5, 0.5], [0.2, 0.8]]
-    >>> active_learning.query(model, pool, "mean")
+    >>> from histrs.gaussian_process import GPClassifier, active_learning
+    >>> model = GPClassifier(optimizer=None).fit([[1.0], [0.0]], ["left", "right"])
+    >>> active_learning.query(model, [[0.9], [0.5], [0.2]], "mean")
     array([1])
     """
     _check_model(model)
@@ -148,7 +143,7 @@ def _check_strategy(strategy: str, model: Model | None = None) -> None:
     if strategy not in get_args(Strategy):
         names = ", ".join(repr(name) for name in get_args(Strategy))
         raise ValueError(f"strategy = {strategy!r} is none of {names}.")
-    if isinstance(model, IntersectionGPRegressor) and strategy in ("mean", "uncertainty"):
+    if isinstance(model, GPRegressor) and strategy in ("mean", "uncertainty"):
         raise ValueError(
             f"strategy = {strategy!r} asks for rows between classes, of which a regressor has "
             "none: choose 'variance-reduction', 'variance' or 'random'."
@@ -162,7 +157,7 @@ def _reducing(model: Model, rows: Matrix, n_instances: int) -> Indices:
     covariances = state["_posterior"].latent_covariance(X)
     noise = np.broadcast_to(model._noise_of_labels(state, X), covariances.shape[:2])
     unsure = np.ones(len(covariances[0]))
-    if isinstance(model, IntersectionGPClassifier):
+    if isinstance(model, GPClassifier):
         unsure = 1.0 - np.sum(model.predict_proba(rows) ** 2, axis=1)
     chosen: list[int] = []
     for _ in range(n_instances):
@@ -220,14 +215,12 @@ def query_strategy(
     Examples
     --------
     >>> import numpy as np
-    >>> from histrs.gaussian_process import IntersectionGPClassifier, active_learning
-    >>> model = IntersectionGPClassifier(optimizer=None).fit(
-    ...     [[1.0, 0.0], [0.0, 1.0]], ["left", "right"]
-    ... )
+    >>> from histrs.gaussian_process import GPClassifier, active_learning
+    >>> model = GPClassifier(optimizer=None).fit([[1.0], [0.0]], ["left", "right"])
     >>> ask = active_learning.query_strategy("mean")
-    >>> indices, rows = ask(model, np.array([[0.9, 0.1], [0.5, 0.5]]))
+    >>> indices, rows = ask(model, np.array([[0.9], [0.5]]))
     >>> rows
-    array([[0.5, 0.5]])
+    array([[0.5]])
     """
     _check_strategy(strategy)
     generator = check_random_state(random_state)
@@ -266,7 +259,7 @@ def learn(
 
     Parameters
     ----------
-    model : IntersectionGPClassifier or IntersectionGPRegressor
+    model : GPClassifier or GPRegressor
         What to fit; it is cloned, and stays as it is.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Histograms.
@@ -320,7 +313,7 @@ def learn(
         known = np.concatenate([known, asked])
         answers = np.asarray(oracle(asked))
         labels = np.concatenate([labels, answers])
-        if model._keeps_hyperparameters():
+        if model._asked.keeps_hyperparameters:
             fitted = _with_more_rows(fitted, rows[asked], answers)
         else:
             # More labels call for other hyper-parameters.

@@ -43,7 +43,7 @@ from histrs.gaussian_process._likelihoods.patterns import (
     with_targets,
 )
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_single
-from histrs.gaussian_process._row_weights import rows_of
+from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._tabular.base import BaseTabularGP, Members, averages
 from histrs.gaussian_process._tabular.classification import ClassFit

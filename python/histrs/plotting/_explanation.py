@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from histrs._estimator import documented
-from histrs.gaussian_process._posterior.explanation import Explanation
+from histrs.gaussian_process._posterior.functions import Explanation
 from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._estimator import documented
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._posterior.shape_functions import ShapeFunction
+from histrs.gaussian_process._posterior.functions import ShapeFunction
 from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 

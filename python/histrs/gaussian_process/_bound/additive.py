@@ -40,7 +40,7 @@ from histrs.gaussian_process._kernels.algebra import stacked
 from histrs.gaussian_process._kernels.base import double_pair
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
-from histrs.gaussian_process._row_weights import appended, rows_of
+from histrs.gaussian_process._rows import appended, rows_of
 
 # Above this many rows the stored matrix and its factor outgrow half a gigabyte.
 _MAX_CHOLESKY_ROWS = 8192

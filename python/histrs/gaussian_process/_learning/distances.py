@@ -12,7 +12,7 @@ from scipy.linalg import lapack
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import AMPLITUDE, DistanceMixture
-from histrs.gaussian_process._row_weights import repeats, rows_of
+from histrs.gaussian_process._rows import repeats, rows_of
 
 # Rows and steps, each search from where the last one ended: few rows first, since most of what a
 # search costs buys little. So many steps where no search on more rows follows.

@@ -10,7 +10,7 @@ from scipy import linalg
 
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
-from histrs.gaussian_process._row_weights import repeats
+from histrs.gaussian_process._rows import repeats
 
 # What is tried: parts of lines, of the Laplace kernel and of curves, and amplitudes in units of the
 # noise.

@@ -34,7 +34,7 @@ from histrs.gaussian_process._learning.spectrum import (
     Spectrum,
     Terms,
 )
-from histrs.gaussian_process._row_weights import repeats
+from histrs.gaussian_process._rows import repeats
 from histrs.gaussian_process._systems.system import System
 
 # Eigenvalues of more rows take longer than factors.

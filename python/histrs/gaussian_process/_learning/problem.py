@@ -26,7 +26,7 @@ from histrs.gaussian_process._learning.hyperparameters import SCALES, Hyperparam
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import LevelLikelihood, Likelihood
 from histrs.gaussian_process._options import LogDetName, Solver
-from histrs.gaussian_process._row_weights import roots, rows_of
+from histrs.gaussian_process._rows import roots, rows_of
 from histrs.gaussian_process._systems.system import System
 
 # Parameters of the kernel, each of whose likelihoods takes an inverse, are learned from so many

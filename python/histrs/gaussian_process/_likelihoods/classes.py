@@ -40,7 +40,7 @@ from histrs.gaussian_process._likelihoods.softmax import (
     softmax_modes,
 )
 from histrs.gaussian_process._posterior.posterior import Posterior
-from histrs.gaussian_process._row_weights import rows_of
+from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._systems.rows import left_over, remove_rows
 from histrs.gaussian_process._systems.system import System
 

@@ -83,6 +83,8 @@ class TrainingRows(NamedTuple):
     weights: Array | None
     given: Any
     """The rows as the user gave them."""
+    copies: Array | None = None
+    """How many rows each stands for, if not as many as its weight."""
 
 
 class Pattern(NamedTuple):
@@ -182,7 +184,7 @@ class Patterns:
     The model has `_parameters_of`, the parameters of a fit of some targets; `_check_patterns`,
     which refuses what separate fits cannot have; `_check_entries`, which names bad entries of rows
     that a fit would name by another index; `_of_targets`, a fitted model of some targets; and
-    `_make_ready`, which makes what is costly.
+    `_state`, which makes what is costly.
     """
 
     model: Any
@@ -246,7 +248,7 @@ class Patterns:
         found = []
         for fit, targets in zip(state["pattern_fits_"], state["pattern_targets_"], strict=True):
             # What is costly is made once, and not by each copy.
-            fit._make_ready()
+            fit._state()
             found.append(copied(fit).set_params(**model._parameters_of(targets, n_targets)))
         return found
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from histrs._solvers.row_scale import scaled
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.scores import Score
-from histrs.gaussian_process._posterior.krylov_space import N_PROBES, KrylovSpace
-from histrs.gaussian_process._posterior.nearby_rows import NearbyRows
+from histrs.gaussian_process._posterior.subspace import N_PROBES, KrylovSpace, NearbyRows
 from histrs.gaussian_process._systems.system import System
 
 # Directions.
@@ -119,7 +118,7 @@ class CachedVariance:
 
     def of(self, X: Matrix) -> Array:
         """Return the variance of every row, without amplitude."""
-        rows = self._rows(X)
+        rows = self._system.bound.rows_of(X)
         prior = self._system.bound.prior(rows)
         return np.minimum(self._plane.at(self._uppers(X, rows, prior)), prior)
 
@@ -132,10 +131,6 @@ class CachedVariance:
             uppers = np.vstack([upper, upper - self._nearby.known(rows, scores)])
         return np.maximum(uppers, self._floor)
 
-    def _rows(self, X: Matrix) -> Matrix:
-        rows: Matrix = self._system.bound.rows_of(X)
-        return rows
-
     def _scores(self, X: Matrix, rows: Matrix) -> Array:
         n_threads = self._system.bound.n_threads
         return self._score.evaluate(X if self._score.takes_features else rows, n_threads)
@@ -145,7 +140,7 @@ class CachedVariance:
     ) -> float:
         """Return the mean relative error of roots where scores are read from coarse tables."""
         X = self._system.X[rows]
-        errors = self._scores(X, self._rows(X)) - coordinates
+        errors = self._scores(X, self._system.bound.rows_of(X)) - coordinates
         seeming = nearby.known_by_rounding(coordinates, errors)
         return 0.5 * float(np.mean(seeming / (exact + self._system.s)))
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Self, TypeVar, cast
+from functools import cached_property, partial
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,10 +19,7 @@ from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.base import Bound
-from histrs.gaussian_process._bound.levels import LevelBound
-from histrs.gaussian_process._bound.pairs import PairTerm
-from histrs.gaussian_process._bound.scores import ExactScore, Score
-from histrs.gaussian_process._bound.splines import SmoothTerm
+from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._likelihoods.laplace import BiasSolution
 from histrs.gaussian_process._options import Interpolation, VarianceName
 from histrs.gaussian_process._posterior.cached_variance import CachedVariance, n_solved_of
@@ -31,8 +28,9 @@ from histrs.gaussian_process._posterior.variance import (
     CoarseVariance,
     FineVariance,
     Variance,
+    are_near,
+    variance_bounds,
 )
-from histrs.gaussian_process._posterior.variance_bounds import are_near, variance_bounds
 from histrs.gaussian_process._systems.system import System
 
 Made = TypeVar("Made")
@@ -55,7 +53,7 @@ class Posterior:
     """Tolerance of solves for variances."""
     of_bias: tuple[BiasSolution, ...] = ()
     """Of the constant beside the kernel of each system, where there is one."""
-    _made: dict[tuple[Any, ...], Any] = field(default_factory=dict, compare=False)
+    _made: dict[Hashable, Any] = field(default_factory=dict, compare=False)
 
     @property
     def system(self) -> System:
@@ -82,11 +80,6 @@ class Posterior:
                 "fit Intersection or Splines, without levels, to take predictions apart."
             )
         return self.bound
-
-    @property
-    def pairs(self) -> PairTerm | None:
-        """What pairs of features add to the kernel."""
-        return self.additive.pairs
 
     @cached_property
     def amplitude(self) -> Array:
@@ -116,7 +109,7 @@ class Posterior:
         """Whether all is solved by Cholesky factors."""
         return all(system.uses_cholesky(self.n_outputs_a_system) for system in self.systems)
 
-    def _once(self, key: tuple[Any, ...], make: Callable[[], Made]) -> Made:
+    def once(self, key: Hashable, make: Callable[[], Made]) -> Made:
         """Return what is costly to make, made when it is first asked for.
 
         Threads that ask at once may make it twice, which does no harm.
@@ -128,7 +121,7 @@ class Posterior:
 
     # ---- means -------------------------------------------------------------------------------
 
-    def _weights_of(self, name: str) -> Array:
+    def weights_of(self, name: str) -> Array:
         """Return the weights of training rows with which a readout is predicted."""
         weights: Array = self.weights @ self.readouts[name].matrix
         return weights
@@ -137,9 +130,9 @@ class Posterior:
         self, name: str, n_bins: int | None = None, interpolation: Interpolation = "linear"
     ) -> Score:
         """Return a readout as a score of rows, less its offset; with bins, from a table."""
-        return self._once(
+        return self.once(
             ("score", name, n_bins, interpolation),
-            lambda: self.bound.score(self._weights_of(name), n_bins, interpolation),
+            lambda: self.bound.score(self.weights_of(name), n_bins, interpolation),
         )
 
     def read(
@@ -164,7 +157,7 @@ class Posterior:
 
     def intercept(self, name: str) -> Array:
         """Return what a readout is of a row to which no feature adds anything."""
-        return self.bound.intercepts(self._weights_of(name)) + self.readouts[name].offset
+        return self.bound.intercepts(self.weights_of(name)) + self.readouts[name].offset
 
     # ---- variances ---------------------------------------------------------------------------
 
@@ -173,66 +166,73 @@ class Posterior:
         covariance = np.stack(
             [a * s.latent_covariance(X) for a, s in zip(self.amplitude, self.systems, strict=True)]
         )
-        for C, root in zip(covariance, self._roots_of_bias(X, 1.0).T, strict=True):
+        for C, root in zip(covariance, self._roots_of_bias_at(X).T, strict=True):
             C += np.outer(root, root)
         return covariance
 
-    def _roots_of_bias(self, X: Any, prior: float) -> Array:
-        """Return the roots of what constants add to covariances, a column for each system."""
-        bound = self.bound
+    def _roots_of_bias_at(self, X: Any) -> Array:
+        """Return the roots of what constants add to covariances of rows."""
 
-        def score(V: Array) -> Array:
-            return in_row_blocks(X, lambda rows: bound.cross_product(bound.rows_of(rows), V))
+        def of_rows(rows: Any) -> Array:
+            return self._roots_of_bias(
+                partial(self.bound.cross_product, self.bound.rows_of(rows)), 1.0
+            )
 
-        return self.roots_of_bias(score, X.shape[0], prior)
+        return (
+            in_row_blocks(X, of_rows) if self.of_bias else np.zeros((X.shape[0], len(self.systems)))
+        )
 
-    def roots_of_bias(self, score: Callable[[Array], Array], n: int, prior: float) -> Array:
-        """Return the roots of what constants add to covariances of `n` numbers, a column each.
+    def _roots_of_bias(self, score: Callable[[Array], Array], prior: float) -> Array:
+        """Return the roots of what constants add to covariances of numbers, a column a system.
 
         `score` gives these numbers of functions with weights of training rows.
         """
-        if not self.of_bias:
-            return np.zeros((n, len(self.systems)))
         seen = score(np.column_stack([b.weights for b in self.of_bias]))
         roots = [b.root_covariance(s, prior) for b, s in zip(self.of_bias, seen.T, strict=True)]
         return np.column_stack(roots)
 
-    def variance_of(self, prior: Array, cross: Callable[[slice], Array]) -> Array:
+    def variance_of(
+        self,
+        prior: Array,
+        cross: Callable[[slice], Array],
+        score: Callable[[Array], Array] | None = None,
+    ) -> Array:
         """Return the posterior variances of numbers, exactly, a column for each system.
 
         `prior` are their variances before, and `cross` gives the covariances of some of them with
-        the training rows, a column for each; both without amplitude.
+        the training rows, a column for each; both without amplitude. `score` gives these numbers of
+        functions with weights of training rows, where a constant beside the kernel matters to them.
         """
         columns = []
         for system in self.systems:
             variance, solved = system.variance_of(prior, cross, self.tol, self.n_outputs_a_system)
             _warn_of_unsolved(system, solved)
             columns.append(variance)
-        return np.column_stack(columns) * self.amplitude
+        variances: Array = np.column_stack(columns) * self.amplitude
+        if self.of_bias and score is not None:
+            variances += self._roots_of_bias(score, 0.0) ** 2
+        return variances
 
     def latent_variance(
         self, X: Any, method: VarianceName, n_bins: int | None, n_eigenvectors: int
     ) -> Array:
         """Return the posterior variance of latent functions, a column for each system (eq. 3)."""
-        with may_overflow():
-            variance = self._latent_variance(X, method, n_bins, n_eigenvectors)
-            variance += self._roots_of_bias(X, 1.0) ** 2
-        check_computed(variance, "Variances")
-        return variance
-
-    def _latent_variance(
-        self, X: Any, method: VarianceName, n_bins: int | None, n_eigenvectors: int
-    ) -> Array:
         columns = []
-        for k, system in enumerate(self.systems):
-            name = self._method_of(k, method)
-            if name == "exact":
-                n_outputs = self._n_solved(k) if method == "auto" else self.n_outputs_a_system
-                columns.append(self._exact_variance(system, X, n_outputs))
-            else:
-                columns.append(in_row_blocks(X, self._variance(k, name, n_bins, n_eigenvectors).of))
-        variance: Array = np.column_stack(columns) * self.amplitude
-        return variance
+        with may_overflow():
+            for k, system in enumerate(self.systems):
+                name = self._method_of(k, method)
+                if name == "exact":
+                    n_outputs = self._n_solved(k) if method == "auto" else self.n_outputs_a_system
+                    variance, solved = system.latent_variance(X, self.tol, n_outputs)
+                    _warn_of_unsolved(system, solved)
+                else:
+                    made = self._variance(k, name, n_bins, n_eigenvectors)
+                    variance = in_row_blocks(X, made.of)
+                columns.append(variance)
+            variances: Array = np.column_stack(columns) * self.amplitude
+            variances += self._roots_of_bias_at(X) ** 2
+        check_computed(variances, "Variances")
+        return variances
 
     def _method_of(self, k: int, method: VarianceName) -> VarianceName:
         """Return how variances of a system are computed, once that is chosen."""
@@ -248,7 +248,7 @@ class Posterior:
         it stays so: variances must not change from call to call.
         """
         system, n_solved = self.systems[k], self._n_solved(k)
-        return self._once(("has exact", k), lambda: system.uses_cholesky(n_solved))
+        return self.once(("has exact", k), lambda: system.uses_cholesky(n_solved))
 
     def _n_solved(self, k: int) -> int:
         """Return how many right-hand sides a system is solved for at once, at most."""
@@ -293,77 +293,21 @@ class Posterior:
         if name == "cached":
             return self.cached_variance(k)
         if name == "fine":
-            return self._once(
+            return self.once(
                 (name, k, n_eigenvectors), lambda: FineVariance(system, n_eigenvectors)
             )
         bins = (n_bins or DEFAULT_BINS) if name == "coarse-quantized" else None
-        return self._once((name, k, bins), lambda: CoarseVariance(system, bins))
+        return self.once((name, k, bins), lambda: CoarseVariance(system, bins))
 
     @property
-    def has_cached_variance(self) -> bool:
-        """Whether variances are at hand: by a factor, or from what was solved once."""
+    def has_variances_at_hand(self) -> bool:
+        """Whether variances take no solves any more: by a factor, or by what was solved once."""
         return self.is_factorised or ("cached", 0) in self._made
 
     def cached_variance(self, k: int) -> CachedVariance:
         """Return the variances of a system, from what was solved once."""
         system = self.systems[k]
-        return self._once(("cached", k), lambda: CachedVariance(system, system.bound.n_solved))
-
-    def _exact_variance(self, system: System, X: Any, n_outputs: int) -> Array:
-        variance, solved = system.latent_variance(X, self.tol, n_outputs)
-        _warn_of_unsolved(system, solved)
-        return variance
-
-    # ---- functions of features, and of pairs -------------------------------------------------
-
-    def read_features(self, name: str, X: Any, n_threads: int) -> Array:
-        """Return what the features of every row add to a readout, without pairs and offset."""
-        bound = self.additive
-        score = self._once(
-            ("features", name),
-            lambda: ExactScore(bound.columns, self._weights_of(name), bound.n_threads),
-        )
-        return score.evaluate(bound.rows_of(X), n_threads)
-
-    def feature_variance(self, X: Any) -> Array:
-        """Return the posterior variance of that, exactly, a column for each system."""
-        variance = self.variance_of(*self.additive.of_features(X))
-        return variance + self._roots_of_bias(X, 0.0) ** 2
-
-    def level_term(self, k: int, *, with_variance: bool) -> tuple[Array, Array | None]:
-        """Return what a term on levels adds to means at its codes, and the variance of that."""
-        bound = cast(LevelBound, self.bound)
-        W = self._once(
-            ("weights", "mean"), lambda: bound.weights_of_functions(self._weights_of("mean"))
-        )
-        ramps, of_term = bound.kernel.part(k)
-        values: Array = ramps @ W[of_term]
-        if not with_variance:
-            return values, None
-        variances = [system.factor.function_variance(k) for system in self.systems]
-        return values, np.column_stack(variances) * self.amplitude
-
-    def feature_term(self, feature: int) -> SmoothTerm | None:
-        """Return the part of the kernel that is of one feature, where functions are smooth."""
-        smooth = self.additive.smooth
-        if smooth is None:
-            return None
-        return self._once(("term", feature), lambda: smooth.of_feature(feature))
-
-    def pair_cells(self, name: str) -> Array:
-        """Return what each cell of the pairs adds to a readout."""
-
-        def make() -> Array:
-            V = self._weights_of(name)
-            return np.empty((0, V.shape[1])) if self.pairs is None else self.pairs.cell_values(V)
-
-        return self._once(("cells", name), make)
-
-    def pair_variance(self, k: int, cells: Array) -> Array:
-        """Return the posterior variance of mixtures of a pair's cells, a column per system."""
-        if self.pairs is None:
-            raise ValueError("The kernel has no pairs.")
-        return self.variance_of(*self.pairs.of_pair(k, cells))
+        return self.once(("cached", k), lambda: CachedVariance(system, system.bound.n_solved))
 
 
 def _warn_of_unsolved(system: System, solved: NDArray[np.bool_]) -> None:

@@ -1,21 +1,22 @@
-"""Upper bounds of the posterior variance that need no solve for a row (sections 7.2 and 7.3).
+"""Bounds of the posterior variance, without amplitude, as the system is.
 
 The exact variance is `k(x, x) - k_x^T (K + s I)^-1 k_x`. What is below that quadratic form makes a
-bound above the variance. All are without amplitude, as the system is.
+bound above the variance, without a solve for a row (sections 7.2 and 7.3); solves make it certain.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import linalg, sparse
 from scipy.sparse.linalg import LinearOperator, eigsh
 
 from histrs import _histrs
+from histrs._checks.rows import in_row_blocks
 from histrs._solvers.log_det import largest_eigenvalue_bound
 from histrs._typing import Array, Matrix
-from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.scores import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._systems.system import System
 
@@ -25,6 +26,13 @@ _DENSE_ROWS = 512
 _ROWS = 256
 # Cells of the table when the mean has none.
 DEFAULT_BINS = 100
+# Rows that are solved for at a time.
+_BLOCK = 64
+# Rounding of what a row explains, as part of its prior variance and for each training row.
+_ROUNDING = 4.0 * np.finfo(np.float64).eps
+# How much less is tolerated of a residual where the bounds are too far apart, and how often.
+_STRICTER = 0.1
+_ROUNDS = 8
 
 
 class Variance(Protocol):
@@ -87,7 +95,7 @@ class CoarseVariance:
     """
 
     def __init__(self, system: System, n_bins: int | None) -> None:
-        self._system, bound = system, _additive(system)
+        self._system, bound = system, cast(MinimaBound, system.bound)
         start = np.sqrt(system.diagonal)
         self._largest = _largest_eigenvalue(system, start) + system.s
         square = _histrs.Transform("power", 2.0)
@@ -119,12 +127,6 @@ def _score(
     if n_bins is None:
         return ExactScore(columns, V, n_threads)
     return TabulatedScore(columns, V, n_bins, "linear", n_threads)
-
-
-def _additive(system: System) -> MinimaBound:
-    if not isinstance(system.bound, MinimaBound):
-        raise TypeError("there are no columns")
-    return system.bound
 
 
 def _transformed(system: System, X: Matrix) -> tuple[Matrix, Array]:
@@ -169,3 +171,69 @@ def _leading_eigenpairs(system: System, k: int) -> tuple[Array, Array]:
     values, vectors = eigsh(operator, k, which="LA", v0=v0, tol=1e-6)
     order = np.argsort(values)[::-1]
     return values[order], vectors[:, order]
+
+
+def variance_bounds(system: System, X: Matrix, gap: float) -> tuple[Array, Array]:
+    r"""Return what the variances of rows are between, without amplitude.
+
+    With any :math:`b` and what it leaves, :math:`r = k_x - A b`, :math:`A = K + s I`,
+
+    .. math:: k_x^T A^{-1} k_x = k_x^T b + b^T r + r^T A^{-1} r,
+              \qquad 0 \le r^T A^{-1} r \le r^T r / s,
+
+    as no eigenvalue of `A` is below `s`. The systems are solved until the upper standard deviation,
+    `s` included, is above the lower one by no more than `gap` times that.
+
+    Parameters
+    ----------
+    system : System
+        The system of the training rows.
+    X : {ndarray, sparse matrix} of shape (n_rows, n_features)
+        Rows.
+    gap : float
+        How far apart the standard deviations may be.
+
+    Returns
+    -------
+    lower, upper : ndarray of shape (n_rows,)
+        They hold, whether they are as near as `gap` or not; the rounding of double precision is
+        counted in.
+    """
+    prior = in_row_blocks(X, lambda rows: system.bound.prior(system.bound.rows_of(rows)))
+    lower, upper = np.empty_like(prior), np.empty_like(prior)
+    for start in range(0, len(prior), _BLOCK):
+        rows = slice(start, start + _BLOCK)
+        k = system.cross(system.bound.rows_of(X[rows]))
+        explained, missing = _explained(system, k, prior[rows], gap)
+        upper[rows] = np.clip(prior[rows] - explained, 0.0, prior[rows])
+        lower[rows] = np.maximum(prior[rows] - explained - missing, 0.0)
+    return lower, upper
+
+
+def are_near(system: System, lower: Array, upper: Array, gap: float) -> NDArray[np.bool_]:
+    """Say which standard deviations, `s` included, are as near as that."""
+    near: NDArray[np.bool_] = np.sqrt((upper + system.s) / (lower + system.s)) <= 1.0 + gap
+    return near
+
+
+def _explained(system: System, k: Array, prior: Array, gap: float) -> tuple[Array, Array]:
+    """Return less than what the training rows explain of the prior, and how much less at most."""
+    # With this residual the bounds are near enough even where nothing is left of the variance.
+    tol = np.full(k.shape[1], np.sqrt(2.0 * gap / max(len(k), 1)) * system.s)
+    B: Array | None = None
+    explained, missing = np.zeros(k.shape[1]), np.full(k.shape[1], np.inf)
+    rounding = _ROUNDING * len(k) * prior
+    for _ in range(_ROUNDS):
+        solution = system.solve(k, tol, B)
+        B = solution.X
+        R = k - system.multiply(B)
+        at_most = np.einsum("ij,ij->j", R, R) / system.s + 2.0 * rounding
+        better = at_most < missing
+        least = np.einsum("ij,ij->j", k, B) + np.einsum("ij,ij->j", B, R) - rounding
+        explained, missing = np.where(better, least, explained), np.where(better, at_most, missing)
+        left = np.maximum(prior - explained, 0.0)
+        wide = ~are_near(system, np.maximum(left - missing, 0.0), left, gap)
+        if not np.any(wide & better):
+            break
+        tol[wide] *= _STRICTER
+    return explained, missing

@@ -21,7 +21,7 @@ from histrs._solvers.row_scale import scaled
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
-from histrs.gaussian_process._row_weights import appended
+from histrs.gaussian_process._rows import appended
 from histrs.gaussian_process._systems.system import System
 
 # Rows that may be added or removed, as part of all, before the preconditioner is made anew.

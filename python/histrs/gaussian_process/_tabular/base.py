@@ -22,7 +22,7 @@ from histrs._estimator import BaseEstimator
 from histrs._frames import Column, chosen, columns_of, is_table
 from histrs._typing import Array
 from histrs._weights import RowWeights
-from histrs.gaussian_process._row_weights import telling
+from histrs.gaussian_process._rows import telling
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._tabular.gaps import filled, has_gaps
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._typing import Array
-from histrs.gaussian_process._row_weights import rows_of
+from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._tabular.blend import ClassPool, kept_weights, simplex_weights
 from histrs.gaussian_process._tabular.groups import learn_groups, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets

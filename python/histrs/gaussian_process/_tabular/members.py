@@ -25,7 +25,7 @@ from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process._memory import most_stored_rows
 from histrs.gaussian_process._options import LikelihoodSearch, Solver
 from histrs.gaussian_process._posterior.posterior import Posterior
-from histrs.gaussian_process._row_weights import appended, roots, rows_of
+from histrs.gaussian_process._rows import appended, roots, rows_of
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process._tabular.rows import TableRows
 
@@ -123,7 +123,7 @@ class Member:
         if before is not None and weights is None:
             weights = np.ones(len(rows.values))
         scale = appended(before, n, roots(weights))
-        spread = self.posterior.has_cached_variance
+        spread = self.posterior.has_variances_at_hand
         return _fitted(self.name, replace(system, bound=bound, row_scale=scale), T, spread)
 
     def predict(self, rows: TableRows) -> tuple[Array, Array]:
@@ -133,8 +133,8 @@ class Member:
     def mean(self, rows: TableRows) -> Array:
         """Return means of targets."""
         posterior, bound = self.posterior, self.posterior.bound
-        score = posterior._once(
-            ("score of targets",), lambda: bound.score(posterior.weights, None, "linear")
+        score = posterior.once(
+            "score of targets", lambda: bound.score(posterior.weights, None, "linear")
         )
         return score.evaluate(bound.rows_of(self.view(rows)), bound.n_threads)
 

@@ -12,7 +12,7 @@ from histrs._checks.rows import in_row_blocks
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._likelihoods.patterns import centred, over, spreads
-from histrs.gaussian_process._row_weights import rows_of
+from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._tabular.blend import kept_weights, mixture_moments, simplex_weights
 from histrs.gaussian_process._tabular.groups import learn_groups, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets

@@ -1,0 +1,255 @@
+"""Named Gaussian processes: the two estimators with another kernel by default."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from histrs._estimator import documented
+from histrs.gaussian_process._classifier import GPClassifier
+from histrs.gaussian_process._docs import CLASSIFICATION_GP, GAUSSIAN_PROCESS, REGRESSION_GP
+from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._kernels.covariance import Tangent
+from histrs.gaussian_process._kernels.intersection import Intersection
+from histrs.gaussian_process._kernels.minmax import MinMax
+from histrs.gaussian_process._regressor import GPRegressor
+
+
+@documented(GAUSSIAN_PROCESS, REGRESSION_GP)
+class IntersectionGPRegressor(GPRegressor):
+    r"""Exact Gaussian process regressor with the histogram intersection kernel.
+
+    The target, its mean subtracted and divided by its standard deviation, has covariance
+
+    .. math:: \mathrm{amplitude} \sum_d w_d \min(g(x(d)), g(x'(d))) + \mathrm{noise}\,[x = x'].
+
+    `min` is the covariance of Brownian motion, so that this is an exact Bayesian additive model
+    whose components are piecewise linear with knots at the training values. Targets are solved
+    together by preconditioned block conjugate gradients on sorted columns, in memory linear in the
+    stored values. The unit of a target does not matter.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or None, default=None
+        `Intersection` or `Splines`, and `Interactions` beside it. None is ``Intersection()``. All
+        other parameters, and attributes beside these, are those of `GPRegressor`.
+
+    Attributes
+    ----------
+    {additive_attributes}
+
+    See Also
+    --------
+    IntersectionGPClassifier : The same for class labels.
+
+    Notes
+    -----
+    `X` may be a dask array, and so may rows to predict. Its columns then stay, sorted, on the
+    workers that dask computes on; what comes here are vectors with a number for each row. `n_jobs`
+    is of each task there, and None is one thread. Pairs of features, smooth functions, transforms,
+    bounds of `variance`, and rows that come and go are refused.
+
+    References
+    ----------
+    .. [1] E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
+       process inference with generalized histogram intersection kernels for visual recognition
+       tasks", International Journal of Computer Vision, 2016.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import IntersectionGPRegressor
+    >>> from histrs.gaussian_process.kernels import Intersection
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.random((500, 3))
+    >>> y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(500)
+    >>> kernel = Intersection(feature_weights="ard")
+    >>> model = IntersectionGPRegressor(kernel).fit(X, y)
+    >>> [int(d) for d in np.argsort(model.feature_weights_)]  # the third does not matter
+    [2, 1, 0]
+    >>> mean, std = model.predict([[0.25, 0.5, 0.5]], return_std=True)
+    >>> bool(abs(mean[0] - np.sin(1.5) - 0.25) < 3 * std[0])
+    True
+    """
+
+    _default_kernel: ClassVar[Callable[[], Kernel]] = Intersection
+
+
+@documented(GAUSSIAN_PROCESS, CLASSIFICATION_GP)
+class IntersectionGPClassifier(GPClassifier):
+    r"""Exact Gaussian process classifier with the histogram intersection kernel.
+
+    With ``likelihood="gaussian"`` it is that of section 3.3 of [1]_. For every class a process with
+    the covariance of `IntersectionGPRegressor` is fitted to targets +1 for the class and -1 for all
+    others. All classes are solved together. The other likelihoods are Laplace approximations
+    (sections 3.4 and 3.5 of [2]_), the default where rows are few enough.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or None, default=None
+        `Intersection` or `Splines`, and `Interactions` beside it. None is ``Intersection()``. All
+        other parameters, and attributes beside these, are those of `GPClassifier`.
+
+    Attributes
+    ----------
+    {additive_attributes}
+
+    See Also
+    --------
+    IntersectionGPRegressor : The same for real targets, and dask arrays.
+
+    Notes
+    -----
+    The tags ask for data that are not negative. Two checks of scikit-learn,
+    `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit others all the
+    same, and fail.
+
+    With the Bernoulli and softmax likelihoods, functions are in the unit of the logit, and so are
+    standard deviations, tables and explanations. `amplitude_` is the one of seven that predicts
+    best, or has the largest evidence; `noise_` is 1, and does not count.
+
+    References
+    ----------
+    .. [1] E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
+       process inference with generalized histogram intersection kernels for visual recognition
+       tasks", International Journal of Computer Vision, 2016.
+    .. [2] C. E. Rasmussen and C. K. I. Williams, "Gaussian processes for machine learning", MIT
+       Press, 2006.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from histrs.gaussian_process import IntersectionGPClassifier
+    >>> X, y = load_digits(n_class=5, return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=0)
+    >>> model = IntersectionGPClassifier().fit(X_train, y_train)
+    >>> model.score(X_test, y_test) > 0.93
+    True
+    >>> model.likelihood_, bool(0.1 < model.amplitude_ < 10.0)
+    ('softmax', True)
+    """
+
+    _default_kernel: ClassVar[Callable[[], Kernel]] = Intersection
+
+
+class MinMaxGPRegressor(GPRegressor):
+    r"""Gaussian process regressor on counts: `GPRegressor` with the kernel `MinMax`.
+
+    The kernel is a convex sum of the MinMax kernel, which for bits and counts is known as the
+    Tanimoto coefficient [1]_, and of the intersection kernel. The likelihood says how much of each.
+    Up to 10,000 rows the matrix of all pairs is factorised. Of more rows two bytes are kept for
+    every pair, and the system is solved by conjugate gradients: of 60,000 rows in 7.2 GB.
+    Parameters and attributes are those of `GPRegressor`.
+
+    See Also
+    --------
+    MinMaxGPClassifier : The same for class labels.
+    IntersectionGPRegressor : The additive model, in memory linear in the entries.
+    histrs.metrics.minmax_kernel : The kernel by itself.
+
+    References
+    ----------
+    .. [1] R.-R. Griffiths et al., "GAUCHE: a library for Gaussian processes in chemistry", NeurIPS,
+       2023.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import MinMaxGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(0.3, size=(400, 50))
+    >>> y = np.log1p(X[:, :5].sum(axis=1)) - X[:, 5] * (X[:, 6] > 0)
+    >>> model = MinMaxGPRegressor().fit(X[:300], y[:300])
+    >>> mean, std = model.predict(X[300:], return_std=True)
+    >>> bool(np.mean(np.abs(mean - y[300:]) < 2 * std) > 0.9)
+    True
+    """
+
+    _default_kernel: ClassVar[Callable[[], Kernel]] = MinMax
+
+
+class MinMaxGPClassifier(GPClassifier):
+    r"""Gaussian process classifier on counts: `GPClassifier` with the kernel `MinMax`.
+
+    See `MinMaxGPRegressor` for the kernel, and `GPClassifier` for parameters and attributes.
+
+    See Also
+    --------
+    MinMaxGPRegressor : The same for real targets, and the references.
+    IntersectionGPClassifier : The additive model, in memory linear in the entries.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import MinMaxGPClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson(0.3, size=(400, 30))
+    >>> y = np.where(X[:, 0] + X[:, 1] > X[:, 2], "active", "inactive")
+    >>> model = MinMaxGPClassifier().fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:]) > 0.75
+    True
+    """
+
+    _default_kernel: ClassVar[Callable[[], Kernel]] = MinMax
+
+
+class SPDGPRegressor(GPRegressor):
+    r"""Gaussian process regressor on covariance matrices: `GPRegressor` with the kernel `Tangent`.
+
+    Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). The kernel may be
+    "tangent", the Gaussian in the tangent space at the geometric mean of the first training
+    matrices; "logeuclid", that of logarithms, :func:`~histrs.metrics.log_euclidean_kernel`; or
+    "jbld", :func:`~histrs.metrics.jbld_kernel`. The Gaussian of the affine-invariant distance is
+    positive definite nowhere, and no covariance. Parameters and attributes are those of
+    `GPRegressor`.
+
+    See Also
+    --------
+    SPDGPClassifier : The same for class labels.
+    histrs.spd.Covariances : Matrices of signals.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import SPDGPRegressor
+    >>> A = np.random.default_rng(0).standard_normal((150, 3, 30))
+    >>> X = A @ A.transpose(0, 2, 1) / 30
+    >>> y = np.log(np.linalg.det(X)) + X[:, 0, 1]
+    >>> model = SPDGPRegressor().fit(X[:100], y[:100])
+    >>> mean, std = model.predict(X[100:], return_std=True)
+    >>> bool(np.mean(np.abs(mean - y[100:]) < 2 * std) > 0.9)
+    True
+    """
+
+    _default_kernel: ClassVar[Callable[[], Kernel]] = Tangent
+
+
+class SPDGPClassifier(GPClassifier):
+    r"""Gaussian process classifier on covariance matrices: `GPClassifier` with `Tangent`.
+
+    See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes.
+    Kernel coefficient and noise of "tangent" and "logeuclid" are those by which the model predicts
+    the class of each training matrix best without it, in closed form. Its scores are calibrated in
+    the same way.
+
+    See Also
+    --------
+    SPDGPRegressor : The same for real targets.
+    histrs.spd.MDM : The nearest mean: faster, and online in constant memory.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from histrs.gaussian_process import SPDGPClassifier
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.arange(120) % 2
+    >>> A = rng.standard_normal((120, 3, 30))
+    >>> A[:, 1] *= 1 + y[:, None]
+    >>> X = A @ A.transpose(0, 2, 1) / 30
+    >>> model = SPDGPClassifier().fit(X[:80], y[:80])
+    >>> model.score(X[80:], y[80:]) > 0.9
+    True
+    """
+
+    _default_kernel: ClassVar[Callable[[], Kernel]] = Tangent
