@@ -17,6 +17,7 @@ from histrs import _histrs
 from histrs._checks.rows import in_row_blocks
 from histrs._solvers.log_det import largest_eigenvalue_bound
 from histrs._typing import Array, Matrix
+from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.scores import ExactScore, Score, TabulatedScore
 from histrs.gaussian_process._systems.system import System
 
