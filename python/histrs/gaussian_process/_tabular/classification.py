@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from histrs._typing import Array
 from histrs.gaussian_process._rows import rows_of
+from histrs.gaussian_process._tabular import log_odds
 from histrs.gaussian_process._tabular.blend import ClassPool, kept_weights, simplex_weights
 from histrs.gaussian_process._tabular.groups import learn_groups, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
@@ -51,19 +52,29 @@ class ClassFit:
         centre = np.average(indicators, axis=0, weights=targets.weights)
         unit = np.sqrt(centre * (1.0 - centre))
         T = np.ascontiguousarray((indicators - centre) / unit)
-        of_rows = replace(targets, T=T, has_spread=False)
-        groups = learn_groups(names, of_rows, are_classes=True)
-        rows = targets.told
-        found = np.stack([group.left_out_means for group in groups], axis=2)
-        scores = centre[:, None] + unit[:, None] * found
-        weights, of_members = rows_of(targets.weights, rows), scores.reshape(-1, len(groups))
-        handicaps = [group.handicap(len(codes), _HANDICAP) for group in groups]
-        of_all = None if weights is None else np.repeat(weights, len(centre))
-        shares = simplex_weights(indicators[rows].ravel(), of_members, of_all, handicaps)
-        kept, shares = kept_weights(shares)
+        targets = replace(targets, T=T, has_spread=False)
+        groups, rows = learn_groups(names, targets), targets.told
+        weights, of_rows = rows_of(targets.weights, rows), indicators[rows]
+
+        def weighed() -> tuple[Array, NDArray[np.intp], Array]:
+            """Return scores of members, which are kept, and the weights of these."""
+            found = np.stack([group.left_out_means for group in groups], axis=2)
+            scores = centre[:, None] + unit[:, None] * found
+            handicaps = [group.handicap(len(T), _HANDICAP) for group in groups]
+            of_all = None if weights is None else np.repeat(weights, len(centre))
+            of_members = scores.reshape(-1, len(groups))
+            shares = simplex_weights(of_rows.ravel(), of_members, of_all, handicaps)
+            return scores, *kept_weights(shares)
+
+        scores, kept, shares = weighed()
+        if T.shape[1] <= log_odds.MOST_CLASSES:
+            for k in kept:
+                if groups[k].name == "levels":
+                    groups[k] = log_odds.instead_of(groups[k], targets)
+                    scores, kept, shares = weighed()
         blended, codes = scores[:, :, kept] @ shares, codes[rows]
         pool = ClassPool(blended, codes, weights, rows_of(targets.stays, rows))
-        off = np.mean((scores - indicators[rows][:, :, None]) ** 2, axis=1)
+        off = np.mean((scores - of_rows[:, :, None]) ** 2, axis=1)
         errors = np.sqrt(np.average(off, axis=0, weights=weights))
         return cls(
             *members_of([groups[k] for k in kept], shares),

@@ -10,7 +10,6 @@ import numpy as np
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.even import likely_kernels
-from histrs.gaussian_process._tabular import log_odds
 from histrs.gaussian_process._tabular.blend import mixture_moments
 from histrs.gaussian_process._tabular.members import (
     MOST_COLUMNS,
@@ -76,18 +75,13 @@ def names_for(n_rows: int, n_columns: int) -> tuple[MemberName, ...]:
     return ("even", *learned) if n_rows <= _MOST_EVEN else learned
 
 
-def learn_groups(
-    names: Sequence[MemberName] | None, targets: Targets, are_classes: bool = False
-) -> list[Group]:
+def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[Group]:
     """Return members of these names; None is those that suit the number of rows."""
     n_columns = targets.rows.with_values.shape[1]
-    of_odds = are_classes and targets.T.shape[1] <= log_odds.MOST_CLASSES
-
-    def learned(name: MemberName) -> Learned:
-        return log_odds.learn(targets) if of_odds and name == "levels" else learn(name, targets)
-
     return [
-        _even(targets) if name == "even" else Group(name, (learned(name),), np.ones(1), n_columns)
+        _even(targets)
+        if name == "even"
+        else Group(name, (learn(name, targets),), np.ones(1), n_columns)
         for name in (names_for(len(targets.T), n_columns) if names is None else names)
     ]
 

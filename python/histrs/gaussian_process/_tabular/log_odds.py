@@ -15,20 +15,15 @@ from histrs.gaussian_process._likelihoods.laplace import Mode, find_mode
 from histrs.gaussian_process._options import Solver
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._systems.system import System
-from histrs.gaussian_process._tabular.members import (
-    PAIRS,
-    Learned,
-    Member,
-    Targets,
-    learn_levels,
-)
+from histrs.gaussian_process._tabular.groups import Group
+from histrs.gaussian_process._tabular.members import Member, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
 
 # Prior variances that are tried, in units of what suits small effects.
 _VARIANCES = (0.5, 1.0, 2.0)
 # Largest entry of the gradient that is left.
 _TOL = 1e-3
-# Classes of more are regressed: each has Newton steps of its own.
+# More classes stay regressed: each has Newton steps of its own.
 MOST_CLASSES = 10
 
 
@@ -77,9 +72,10 @@ class LogOdds(Member):
         return cls("levels", posterior, T, variances, biases, row_weights)
 
 
-def learn(targets: Targets) -> Learned:
-    """Return the member, learned."""
-    least_squares = learn_levels(targets.rows.with_values, targets, PAIRS)
+def instead_of(group: Group, targets: Targets) -> Group:
+    """Return a group of functions on levels that least squares learned, as log odds."""
+    (learned,) = group.learned
+    least_squares = learned.member().posterior
     bound, amplitude = least_squares.bound, least_squares.system.amplitude
     centre, unit = _scale(targets.T)
     modes = [
@@ -87,9 +83,9 @@ def learn(targets: Targets) -> Learned:
         for t, u in zip(targets.T.T, unit, strict=True)
     ]
     odds = np.column_stack([mode.left_out(targets.stays) + mode.bias for mode in modes])
+    means = ((expit(odds) - centre) / unit)[targets.told]
     member = LogOdds.of(modes, targets.T, targets.weights)
-    means = (expit(odds) - centre) / unit
-    return Learned(means[targets.told], np.zeros(len(targets.told)), lambda: member)
+    return replace(group, learned=(replace(learned, means=means, member=lambda: member),))
 
 
 def _best(bound: Bound, positive: NDArray[np.bool_], variance: float, targets: Targets) -> Mode:

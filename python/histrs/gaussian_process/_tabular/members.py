@@ -34,7 +34,7 @@ MemberName: TypeAlias = Literal["even", "levels", "radial", "ranks"]
 # Tolerance of solves, which factors hardly have a use for.
 _TOL = 1e-6
 # Pairs of columns that curves are added to.
-PAIRS = 10
+_PAIRS = 10
 # Rows below which pairs are not looked for.
 _ROWS_OF_PAIRS = 100
 # Weights that functions of all columns have together, and levels of a column at most.
@@ -210,7 +210,7 @@ def _with_ranks(rows: TableRows) -> Array:
 
 
 def _levels(targets: Targets) -> Learned:
-    posterior = learn_levels(targets.rows.with_values, targets, PAIRS)
+    posterior = learn_levels(targets.rows.with_values, targets, _PAIRS)
     return Learned.in_closed_form(Member("levels", posterior, targets.T), targets)
 
 
