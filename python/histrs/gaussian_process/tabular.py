@@ -457,8 +457,10 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
     The members are those of `TabularGPRegressor`, learned from indicators of the classes, and so
-    are their weights. A conditional logit turns what the blend says of a row into probabilities; it
-    is learned from training rows that are left out.
+    are their weights. Of up to ten classes, "levels" are log odds of each class, with a Bernoulli
+    likelihood and Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). A
+    conditional logit turns the blend into probabilities; it is learned from training rows that are
+    left out.
 
     Parameters
     ----------
