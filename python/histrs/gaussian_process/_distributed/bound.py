@@ -151,6 +151,14 @@ class DistributedBound(MinimaBound):
 
     n_jobs: int | None = None
 
+    @property
+    def has_single_product(self) -> bool:  # type: ignore[override]
+        return False
+
+    @property
+    def has_nearby_rows(self) -> bool:  # type: ignore[override]
+        return False
+
     def _sorted(self) -> _histrs.SortedColumns:
         return sorted_columns(self.X, self.n_jobs)
 
