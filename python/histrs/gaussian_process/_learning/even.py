@@ -24,8 +24,9 @@ _MIXES = (
     (0.0, 0.0, 1.0),
 )
 _AMPLITUDES = np.exp(np.linspace(-3.0, 7.0, 16))
-# The most probable kernels that are kept, and least probability as part of the largest.
-_MOST = 12
+# The most probable kernels that are kept, up to so many rows and of more, and least probability as
+# part of the largest.
+_MOST, _FEW_ROWS, _MOST_OF_MANY = 12, 200, 4
 _LEAST = 0.02
 
 
@@ -75,6 +76,7 @@ def likely_kernels(
             found.append((kernel, square / n_free, float(evidence)))
     evidences = np.array([evidence for *_, evidence in found])
     p = np.exp(evidences - evidences.max())
-    best = [int(i) for i in np.argsort(-p, kind="stable")[:_MOST] if p[i] >= _LEAST]
+    most = _MOST if n <= _FEW_ROWS else _MOST_OF_MANY
+    best = [int(i) for i in np.argsort(-p, kind="stable")[:most] if p[i] >= _LEAST]
     total = float(p[best].sum())
     return [Likely(found[i][0], found[i][1], float(p[i]) / total) for i in best]
