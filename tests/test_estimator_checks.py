@@ -42,6 +42,7 @@ from histrs.prototypes import (
 from histrs.prototypes._base import SelectedPrototypes
 from histrs.quantization import CodeNeighbors, ProductQuantizer
 from histrs.spd import (
+    CSP,
     MDM,
     CommonRange,
     SPDProjection,
@@ -137,6 +138,7 @@ COVARIANCE_ESTIMATORS = [
     ReducedNN(metric="jbld", random_state=0),
     SPDProjection(1),
     CommonRange(),
+    CSP(),
     TangentSpace(),
     TangentSpace("jbld"),
     Whitening(),

@@ -101,3 +101,26 @@ def log_euclidean_mean(X, weights):
     """exp sum_i w_i log X_i."""
     logs = sum(w * matrix_function(x, np.log) for w, x in zip(weights, X, strict=True))
     return matrix_function(logs, np.exp)
+
+
+def joint_diagonality(W, C, shares):
+    """The criterion of D. T. Pham, SIAM J. Matrix Anal. Appl. 22, 2001, equation 2."""
+    total = 0.0
+    for share, c in zip(shares, C, strict=True):
+        D = W @ c @ W.T
+        total += share * (np.sum(np.log(np.diag(D))) - log_det(D))
+    return total
+
+
+def two_class_ratios(first, second):
+    """Generalised eigenvalues of the second beside the sum, by the root of its inverse."""
+    whitener = matrix_function(first + second, lambda v: v**-0.5)
+    return np.linalg.eigvalsh(whitener @ second @ whitener)
+
+
+def information(w, C, shares):
+    """M. Grosse-Wentrup and M. Buss, IEEE TBME 55, 2008, equation 19; `w` has unit variance."""
+    variances = [w @ c @ w for c in C]
+    entropy = sum(p * np.log(np.sqrt(v)) for p, v in zip(shares, variances, strict=True))
+    flat = sum(p * (v**2 - 1) for p, v in zip(shares, variances, strict=True))
+    return -entropy - 3 / 16 * flat**2

@@ -3,6 +3,7 @@
 Their distances and kernels are in `histrs.metrics`.
 """
 
+from histrs.spd._csp import CSP
 from histrs.spd._descriptors import covariance_descriptors
 from histrs.spd._mdm import MDM
 from histrs.spd._mean import airm_mean, jbld_mean, log_euclidean_mean
@@ -14,6 +15,7 @@ from histrs.spd._tangent import TangentSpace
 from histrs.spd._whitening import Whitening
 
 __all__ = [
+    "CSP",
     "MDM",
     "CommonRange",
     "Covariances",
