@@ -44,7 +44,16 @@ from histrs.prototypes import (
     ReducedNN,
 )
 from histrs.quantization import CodeNeighbors, ProductQuantizer
-from histrs.spd import CSP, MDM, CommonRange, Covariances, SPDProjection, TangentSpace, Whitening
+from histrs.spd import (
+    CSP,
+    MDM,
+    CommonRange,
+    Covariances,
+    Potato,
+    SPDProjection,
+    TangentSpace,
+    Whitening,
+)
 from histrs.streaming import (
     MomentGroupLasso,
     MomentLasso,
@@ -111,6 +120,7 @@ CASES = [
     Case(lambda: Whitening(), COVARIANCES),
     Case(lambda: CommonRange(), COVARIANCES),
     Case(lambda: CSP(2), COVARIANCES),
+    Case(lambda: Potato(), COVARIANCES),
     Case(lambda: SPDProjection(2), COVARIANCES),
     Case(lambda: Covariances(), SIGNALS),
     Case(lambda: BagOfVisualWords(3, random_state=0), LOCAL_FEATURES),

@@ -124,3 +124,31 @@ def information(w, C, shares):
     entropy = sum(p * np.log(np.sqrt(v)) for p, v in zip(shares, variances, strict=True))
     flat = sum(p * (v**2 - 1) for p, v in zip(shares, variances, strict=True))
     return -entropy - 3 / 16 * flat**2
+
+
+def potato(X, threshold):
+    """The mean of clean matrices, and the z-score of each matrix.
+
+    A. Barachant, A. Andreev and M. Congedo, TOBI Workshop IV, 2013: log distances, one at a time.
+    """
+    clean = np.ones(len(X), dtype=bool)
+    while True:
+        mean = airm_mean_by_fixed_point(X[clean])
+        logs = np.array([np.log(airm(x, mean)) for x in X])
+        z = (logs - logs[clean].mean()) / logs[clean].std()
+        if np.all(z[clean] < threshold):
+            return mean, z
+        clean &= z < threshold
+
+
+def airm_mean_by_fixed_point(X):
+    """Steps along the mean logarithm, until none is left."""
+    C = X.mean(axis=0)
+    for _ in range(200):
+        W = matrix_function(C, lambda v: v**-0.5)
+        step = sum(matrix_function(W @ x @ W, np.log) for x in X) / len(X)
+        root = matrix_function(C, np.sqrt)
+        C = root @ matrix_function(step, np.exp) @ root
+        if np.linalg.norm(step) < 1e-12:
+            break
+    return C

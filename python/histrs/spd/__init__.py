@@ -7,6 +7,7 @@ from histrs.spd._csp import CSP
 from histrs.spd._descriptors import covariance_descriptors
 from histrs.spd._mdm import MDM
 from histrs.spd._mean import airm_mean, jbld_mean, log_euclidean_mean
+from histrs.spd._potato import Potato
 from histrs.spd._projection import project_to_spd
 from histrs.spd._range import CommonRange
 from histrs.spd._signals import Covariances
@@ -19,6 +20,7 @@ __all__ = [
     "MDM",
     "CommonRange",
     "Covariances",
+    "Potato",
     "SPDProjection",
     "TangentSpace",
     "Whitening",
