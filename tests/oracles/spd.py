@@ -118,12 +118,15 @@ def two_class_ratios(first, second):
     return np.linalg.eigvalsh(whitener @ second @ whitener)
 
 
-def information(w, C, shares):
-    """M. Grosse-Wentrup and M. Buss, IEEE TBME 55, 2008, equation 19; `w` has unit variance."""
+def most_information(w, C, shares):
+    """The entropy of a Gaussian of the variance of the mixture, less those of the classes."""
+
+    def entropy(variance):
+        return np.log(2 * np.pi * np.e * variance) / 2
+
     variances = [w @ c @ w for c in C]
-    entropy = sum(p * np.log(np.sqrt(v)) for p, v in zip(shares, variances, strict=True))
-    flat = sum(p * (v**2 - 1) for p, v in zip(shares, variances, strict=True))
-    return -entropy - 3 / 16 * flat**2
+    mixture = sum(p * v for p, v in zip(shares, variances, strict=True))
+    return entropy(mixture) - sum(p * entropy(v) for p, v in zip(shares, variances, strict=True))
 
 
 def potato(X, threshold):
