@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 
 import histrs
+from histrs.cluster import KMedoids, MetricKMeans
 from histrs.descriptors import BagOfVisualWords, FisherVector
 from histrs.detection import HOGFeatures, PartDetector
 from histrs.feature_selection import SelectRelevant
@@ -108,6 +109,8 @@ CASES = [
     Case(lambda: CodeNeighbors(ProductQuantizer(2, 4, random_state=0), 3)),
     Case(lambda: MetricKNNClassifier(3, metric="chi2")),
     Case(lambda: MetricKNNRegressor(3, metric="chi2")),
+    Case(lambda: MetricKMeans(3, metric="chi2", random_state=0)),
+    Case(lambda: KMedoids(3, metric="chi2", random_state=0)),
     Case(lambda: CondensedNN(metric="chi2", random_state=0)),
     Case(lambda: FastCondensedNN(metric="chi2")),
     Case(lambda: ReducedNN(metric="chi2", random_state=0)),
