@@ -220,7 +220,7 @@ class MetricKMeans(MetricClusters):
             self.metric_ = chosen(self.metric, X)
             self.metric_params_ = dict(self.metric_params or {})
             space = self._space()
-            rows = Checked(space.shaped(space.check(self, X)))
+            rows = space.training(space.check(self, X))
             check_clusters(self.n_clusters, rows.shape[0])
             random = check_random_state(self.random_state)
             runs = [self._run(space, rows, random) for _ in range(self.n_init)]

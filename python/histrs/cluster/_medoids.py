@@ -12,7 +12,6 @@ from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
-from histrs._checks.rows import Checked
 from histrs._checks.validation import check_random_state, unchanged_on_error
 from histrs._estimator import documented
 from histrs._typing import Array, Matrix
@@ -51,7 +50,7 @@ class KMedoids(MetricClusters):
         The samples that are centres.
     cluster_centers_ : {ndarray, CSR matrix} of shape (n_clusters, n_features) or \
 (n_clusters, p, p)
-        These samples.
+        These samples; of "precomputed" their indices.
     labels_ : ndarray of shape (n_samples,)
         The cluster of each sample.
     inertia_ : float
@@ -127,15 +126,14 @@ class KMedoids(MetricClusters):
             self.metric_ = chosen(self.metric, X)
             self.metric_params_ = dict(self.metric_params or {})
             space = self._space()
-            X = space.check(self, X)
-            check_clusters(self.n_clusters, X.shape[0])
-            rows = Checked(space.shaped(X))
+            rows = space.training(space.check(self, X))
+            check_clusters(self.n_clusters, rows.shape[0])
             D = space.distances(rows, rows).astype(np.float64, copy=False)
             random = check_random_state(self.random_state)
             medoids = np.array(seeds(self.n_clusters, len(D), lambda i: D[:, i], random))
             gain = self._swap(D, medoids)
             self.medoid_indices_ = medoids
-            self.cluster_centers_ = space.shaped(X[medoids])
+            self.cluster_centers_ = space.kept(rows[medoids])
             self.labels_ = np.argmin(D[:, medoids], axis=1).astype(np.int64)
             self.inertia_ = float(D[:, medoids].min(axis=1).sum())
         if gain > 0.0:
