@@ -102,7 +102,7 @@ class MetricClusters(
         labels : ndarray of shape (n_queries,)
             Indices of the nearest centres; of several as near the first.
         """
-        return np.argmin(self.transform(X), axis=1).astype(np.int64)
+        return np.asarray(np.argmin(self.transform(X), axis=1), dtype=np.int64)
 
     def _space(self) -> Space:
         return Space(self.metric_, self.metric_params_, self.n_jobs)

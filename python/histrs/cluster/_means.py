@@ -71,7 +71,7 @@ def _of_transport(
         n_jobs=n_jobs,
     )
     # A distance asks for equal masses, to more digits than a barycentre has.
-    return found * (X[0].sum(dtype=np.float64) / found.sum())
+    return np.asarray(found * (X[0].sum(dtype=np.float64) / found.sum()))
 
 
 # What makes the sum of costs least, or nearly so.
@@ -237,12 +237,13 @@ class MetricKMeans(MetricClusters):
 
     def _run(self, space: Space, rows: Checked, random: np.random.RandomState) -> _Run:
         """Return what one start leads to."""
+        X: Any = rows.rows
 
         def beside(i: int) -> Array:
-            return self._costs(space, rows, rows.rows[i : i + 1])[:, 0]
+            return self._costs(space, rows, X[i : i + 1])[:, 0]
 
-        first = seeds(self.n_clusters, rows.shape[0], beside, random)
-        centres, best = rows.rows[first], None
+        first = seeds(self.n_clusters, len(X), beside, random)
+        centres, best = X[first], None
         for n_iter in range(1, self.max_iter + 1):
             costs = self._costs(space, rows, centres)
             labels = np.argmin(costs, axis=1).astype(np.int64)
@@ -252,7 +253,7 @@ class MetricKMeans(MetricClusters):
                 better = run if run.inertia < best.inertia else best
                 return better._replace(n_iter=n_iter, has_converged=True)
             best = run
-            centres = self._moved(rows.rows, labels, least)
+            centres = self._moved(X, labels, least)
         return run
 
     def _costs(self, space: Space, rows: Checked, centres: NDArray[Any]) -> Array:

@@ -75,10 +75,10 @@ class Space:
         if self._metric is METRICS["euclidean"]:
             check_squares(X)
         if self.kind == "distances":
-            _check_distances(X)
+            _check_distances(np.asarray(X))
         return canonical(X)
 
-    def training(self, X: Matrix) -> Checked:
+    def training(self, X: Any) -> Checked:
         """Return training samples, once they were checked."""
         if self.kind != "distances":
             return Checked(self.shaped(X))
@@ -98,7 +98,7 @@ class Space:
         """Return rows as what the metric is between: covariances become matrices."""
         return stacked(np.asarray(X)) if self.kind == "covariances" and X.ndim == 2 else X
 
-    def checked(self, X: Matrix) -> Checked:
+    def checked(self, X: Any) -> Checked:
         """Return rows of a user or of a fit, which may have changed since, looked at again."""
         if isinstance(X, Places):
             return X

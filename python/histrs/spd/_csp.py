@@ -244,7 +244,7 @@ class CSP(TransformerMixin, StackEstimator):
                 f"X[{i}] has a variance of {variances[i, f]:.3g} in filter {f}: give positive "
                 "definite matrices; Covariances shrinks them."
             )
-        return np.log(variances).astype(stack.dtype)
+        return np.asarray(np.log(variances), dtype=stack.dtype)
 
     @available_if(lambda self: self.log)
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:

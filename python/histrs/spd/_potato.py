@@ -162,7 +162,8 @@ class Potato(TransformerMixin, RunningMeans):
         {self}
         """
         if not hasattr(self, "mean_"):
-            return self.fit(X)
+            self.fit(X)
+            return self
         with unchanged_on_error(self):
             stack = self._stack(X)
             clean = np.flatnonzero(self._scores(stack) < self.threshold)
