@@ -243,29 +243,42 @@ class MetricKMeans(MetricClusters):
             return self._costs(space, rows, X[i : i + 1])[:, 0]
 
         first = seeds(self.n_clusters, len(X), beside, random)
-        centres, best = X[first], None
+        centres, best, before = X[first], None, np.full(len(X), -1)
+        costs, changed = np.empty((len(X), self.n_clusters)), np.arange(self.n_clusters)
         for n_iter in range(1, self.max_iter + 1):
-            costs = self._costs(space, rows, centres)
+            costs[:, changed] = self._costs(space, rows, centres[changed])
             labels = np.argmin(costs, axis=1).astype(np.int64)
             least = costs[np.arange(len(costs)), labels]
             run = _Run(centres, labels, float(least.sum()), n_iter)
             if best is not None and run.inertia >= (1.0 - self.tol) * best.inertia:
                 better = run if run.inertia < best.inertia else best
                 return better._replace(n_iter=n_iter, has_converged=True)
-            best = run
-            centres = self._moved(X, labels, least)
+            best, moved = run, labels != before
+            if not moved.any():
+                return best._replace(has_converged=True)
+            # Where the samples are the same, so is the mean.
+            changed = np.union1d(labels[moved], before[moved])
+            changed = changed[changed >= 0]
+            centres, before = self._moved(X, centres, labels, least, changed), labels
         return run
 
     def _costs(self, space: Space, rows: Checked, centres: NDArray[Any]) -> Array:
         D = space.distances(rows, centres).astype(np.float64)
         return np.square(D) if self.metric_ in _SQUARED else D
 
-    def _moved(self, X: NDArray[Any], labels: NDArray[np.int64], least: Array) -> NDArray[Any]:
-        """Return the means of clusters; of empty ones the samples that cost most."""
+    def _moved(
+        self,
+        X: NDArray[Any],
+        centres: NDArray[Any],
+        labels: NDArray[np.int64],
+        least: Array,
+        changed: NDArray[np.int64],
+    ) -> NDArray[Any]:
+        """Return the means of clusters that changed; of empty ones the samples that cost most."""
         mean, options = _MEANS[self.metric_], {"n_jobs": self.n_jobs, **self.metric_params_}
         far = iter(np.argsort(-least, kind="stable"))
-        centres = np.empty((self.n_clusters, *X.shape[1:]), dtype=X.dtype)
-        for c in range(self.n_clusters):
+        centres = centres.copy()
+        for c in changed:
             own = X[labels == c]
             centres[c] = mean(own, **options) if len(own) > 0 else X[next(far)]
         return centres
