@@ -113,6 +113,14 @@ def test_filters_follow_a_change_of_basis(rng):
     )
 
 
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("metric", ["euclid", "airm", "jbld", "logeuclid"])
+def test_units_do_not_matter(rng, scale, metric):
+    X, y = of_classes(rng)
+    one, other = (CSP(4, metric=metric).fit(s * X, y).transform(s * X) for s in (1.0, scale))
+    np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
+
+
 def test_shrinkage_is_that_of_the_matrices(rng):
     X, y = of_classes(rng)
     size = np.trace(X, axis1=1, axis2=2)[:, None, None] / 5 * np.eye(5)
