@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any
 
@@ -67,11 +66,7 @@ class MetricClusters(
     n_jobs: int | None
     metric_: Any
     metric_params_: dict[str, Any]
-    cluster_centers_: NDArray[Any]
-
-    @abstractmethod
-    def _distances(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Return the distances of queries to the centres."""
+    cluster_centers_: Any
 
     def transform(self, X: ArrayLike | Matrix) -> NDArray[Any]:
         """Return the distances to the centres.
@@ -87,7 +82,10 @@ class MetricClusters(
             Distances in the metric.
         """
         check_is_fitted(self)
-        return self._distances(X)
+        space = self._space()
+        queries = space.check(self, X, reset=False)
+        D = space.distances(queries, self.cluster_centers_).astype(np.float64, copy=False)
+        return in_precision(D, queries.dtype)
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[np.int64]:
         """Return the cluster of each query.
@@ -109,11 +107,7 @@ class MetricClusters(
 
     @property
     def _n_features_out(self) -> int:
-        return int(self._n_clusters())
-
-    @abstractmethod
-    def _n_clusters(self) -> int:
-        """Return the number of clusters of the fit."""
+        return int(self.cluster_centers_.shape[0])
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
@@ -141,8 +135,3 @@ def seeds(
         chosen.append(int(random.choice(len(weights), p=weights / weights.sum())))
         least = np.minimum(least, costs(chosen[-1]))
     return chosen
-
-
-def narrowed(D: NDArray[Any], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """Return distances in the precision of queries."""
-    return in_precision(D.astype(np.float64, copy=False), dtype)

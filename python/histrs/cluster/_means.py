@@ -17,9 +17,9 @@ from histrs._checks.rows import Checked
 from histrs._checks.sparse import refuse_sparse
 from histrs._checks.validation import NameOptions, check_random_state, unchanged_on_error
 from histrs._estimator import documented
-from histrs._typing import Array, Matrix
+from histrs._typing import Array
 from histrs._warnings import warn
-from histrs.cluster._base import CLUSTERS, MetricClusters, check_clusters, narrowed, seeds
+from histrs.cluster._base import CLUSTERS, MetricClusters, check_clusters, seeds
 from histrs.metrics._registry import METRICS
 from histrs.neighbors._space import Space, chosen
 from histrs.quantization._metrics import METRICS as CODE_METRICS
@@ -282,15 +282,6 @@ class MetricKMeans(MetricClusters):
             own = X[labels == c]
             centres[c] = mean(own, **options) if len(own) > 0 else X[next(far)]
         return centres
-
-    def _distances(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        refuse_sparse(X, "X")
-        space = self._space()
-        queries = space.check(self, X, reset=False)
-        return narrowed(space.distances(queries, self.cluster_centers_), queries.dtype)
-
-    def _n_clusters(self) -> int:
-        return len(self.cluster_centers_)
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

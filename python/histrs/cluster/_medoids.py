@@ -16,7 +16,7 @@ from histrs._checks.validation import check_random_state, unchanged_on_error
 from histrs._estimator import documented
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs.cluster._base import CLUSTERS, MetricClusters, check_clusters, narrowed, seeds
+from histrs.cluster._base import CLUSTERS, MetricClusters, check_clusters, seeds
 from histrs.neighbors._space import METRIC_CONSTRAINTS, chosen
 
 # A swap that gains less, as a part of the sum, is rounding.
@@ -155,14 +155,6 @@ class KMedoids(MetricClusters):
                 return -change
             medoids[best[0]] = best[1]
             self.n_iter_ += 1
-
-    def _distances(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        space = self._space()
-        queries = space.check(self, X, reset=False)
-        return narrowed(space.distances(queries, self.cluster_centers_), queries.dtype)
-
-    def _n_clusters(self) -> int:
-        return len(self.medoid_indices_)
 
 
 def _best_swap(D: Array, medoids: NDArray[np.intp]) -> tuple[float, tuple[int, int]]:
