@@ -9,13 +9,16 @@ from scipy.special import logsumexp, softmax
 
 from benches import _peers
 from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
+from histrs.cluster import MetricKMeans
 from histrs.metrics import airm_distances, jbld_distances
 from histrs.prototypes._covariance_loss import make_loss
-from histrs.spd import MDM, Covariances, TangentSpace, airm_mean, jbld_mean
+from histrs.spd import CSP, MDM, Covariances, TangentSpace, airm_mean, jbld_mean
 
 try:
     from pyriemann import classification as pyriemann_classification
+    from pyriemann import clustering as pyriemann_clustering
     from pyriemann import estimation as pyriemann_estimation
+    from pyriemann import spatialfilters as pyriemann_filters
     from pyriemann import tangentspace as pyriemann_tangent
     from pyriemann.geometry import distance as pyriemann
     from pyriemann.geometry import mean as pyriemann_mean
@@ -375,6 +378,66 @@ for _p, _n in ((8, 2000), (16, 2000), (32, 1000), (64, 400)):
         row(f"spd-{_work}-{_p}", f"{_title}, {_p} channels")(
             partial(pipeline, work=_work, p=_p, n=_n, times=_times)
         )
+
+
+# ---- filters, and clusters ---------------------------------------------------------------------
+
+
+@row("spd-csp-24", "`CSP.fit`, 24 channels")
+def common_spatial_patterns(quick: bool) -> Trial:
+    """All filters of four classes."""
+    X, y = trials(40 if quick else 800, 24)
+    means = np.stack([X[y == c].mean(axis=0) for c in range(4)])
+    sides = [Side("histrs", lambda _: CSP(24).fit(X, y).filters_)]
+    if pyriemann is not None:
+        fit = pyriemann_filters.CSP(24).fit
+        sides.append(Side("pyRiemann", lambda _: fit(X, y).filters_, peer=True))
+
+    def criterion(W):
+        D = W @ means @ W.T
+        logs = np.log(np.diagonal(D, axis1=1, axis2=2)).sum(axis=1)
+        return float(np.mean(logs - np.linalg.slogdet(D)[1]))
+
+    best = criterion(CSP(24).fit(X, y).filters_)
+
+    def above(results):
+        # pyRiemann ends earlier.
+        return {"histrs": criterion(results["histrs"]) - best}
+
+    return Trial(
+        sides,
+        targets=[Target("at least 3x faster", lambda m: m.speedup("histrs"), at_least=3)],
+        checks=[Check("criterion above the best", above, limit=1e-9)],
+        note=f"{len(X):,} covariances of 24 x 24 in four classes.",
+    )
+
+
+@row("spd-kmeans-16", "`MetricKMeans`, 16 channels")
+def clusters(quick: bool) -> Trial:
+    """Three starts of four clusters."""
+    X, _ = trials(40 if quick else 400, 16)
+    fit = MetricKMeans(4, metric="airm", n_init=3, random_state=0).fit
+    sides = [Side("histrs", lambda _: fit(X).cluster_centers_)]
+    if pyriemann is not None:
+        theirs = pyriemann_clustering.Kmeans(4, n_init=3, random_state=0).fit
+        sides.append(Side("pyRiemann", lambda _: np.stack(theirs(X).centroids()), peer=True))
+
+    def inertia(centres):
+        return float(np.sum(airm_distances(X, centres).min(axis=1) ** 2))
+
+    best = inertia(fit(X).cluster_centers_)
+    return Trial(
+        sides,
+        targets=[Target("at least 3x faster", lambda m: m.speedup("histrs"), at_least=3)],
+        checks=[
+            Check(
+                "sum of squares beside ours",
+                lambda results: {k: inertia(v) / best - 1.0 for k, v in results.items()},
+                limit=0.05,
+            )
+        ],
+        note=f"{len(X):,} covariances of 16 x 16, Riemannian metric, three starts each.",
+    )
 
 
 # ---- the mean divergence, and covariances of signals ------------------------------------------

@@ -25,7 +25,7 @@ from benches._harness import ROOT
 from histrs.gaussian_process import SPDGPClassifier
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor
-from histrs.spd import MDM, TangentSpace, Whitening
+from histrs.spd import CSP, MDM, TangentSpace, Whitening
 
 PAGE = ROOT / "docs" / "quality_spd.md"
 RESULTS = ROOT / "benches" / "results" / "quality_spd.json"
@@ -68,6 +68,12 @@ OURS: dict[str, Model] = {
     "SPDGP": SPDGPClassifier,
     "SPDGP, jbld": lambda: SPDGPClassifier("jbld", random_state=0),
     "TangentSpace + logistic": lambda: make_pipeline(TangentSpace(), _logistic()),
+    "CSP + logistic": lambda: make_pipeline(CSP(), _logistic()),
+    "CSP(12, airm) + logistic": lambda: make_pipeline(CSP(12, metric="airm"), _logistic()),
+    "CSP(12, logeuclid) + logistic": lambda: make_pipeline(
+        CSP(12, metric="logeuclid"), _logistic()
+    ),
+    "CSP(12) + SPDGP": lambda: make_pipeline(CSP(12, log=False), SPDGPClassifier()),
     "MDM": MDM,
     "MDM, jbld": lambda: MDM("jbld"),
     "SCC, 8 %": lambda: CovarianceCompressor(0.08, random_state=0),
@@ -78,10 +84,15 @@ OURS: dict[str, Model] = {
 def peers() -> dict[str, Model]:
     """Return what pyRiemann offers, where it is installed."""
     try:
-        from pyriemann import classification, tangentspace
+        from pyriemann import classification, spatialfilters, tangentspace
     except ImportError:
         return {}
+
+    def of_filters(n: int) -> Model:
+        return lambda: make_pipeline(spatialfilters.CSP(n), _logistic())
+
     return {
+        **{f"pyRiemann CSP({n}) + logistic": of_filters(n) for n in (4, 8, 12, 24)},
         "pyRiemann TS + logistic": lambda: make_pipeline(tangentspace.TangentSpace(), _logistic()),
         "pyRiemann SVC": lambda: classification.SVC(metric="riemann", probability=True),
         "pyRiemann MDM": lambda: classification.MDM("riemann"),
@@ -162,8 +173,9 @@ def page(found: dict[str, Any]) -> str:
         "subjects (Kalunga et al. 2016). Sessions out: each session is predicted from the "
         "subject's other ones; subjects out: each subject from all others; recentred: after each "
         "session or subject was divided by its own mean, without labels (`spd.Whitening`). "
-        "Defaults alone; means over what is left out, with standard errors. Times are medians of "
-        "single fits and answers on two cores that other programs used as well. Repeat it with "
+        "Defaults but for what a row names; means over what is left out, with standard errors. "
+        "Times are medians of single fits and answers on two cores that other programs used as "
+        "well; those of CSP with one thread of BLAS (`OPENBLAS_NUM_THREADS=1`). Repeat it with "
         "`python -m benches.quality_spd`.",
         "",
     ]

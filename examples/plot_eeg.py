@@ -4,7 +4,8 @@ EEG: from trials to calibrated probabilities
 
 Simulated trials of three classes, each of which has a source of its own that is a little louder. A
 trial becomes its covariance matrix, and a Gaussian process in the tangent space at the mean says
-how probable each class is: beside it the nearest mean and a linear model on tangent vectors.
+how probable each class is: beside it the nearest mean, and linear models on tangent vectors and on
+the variances of the sources that common spatial patterns find.
 """
 
 import matplotlib.pyplot as plt
@@ -14,7 +15,7 @@ from sklearn.metrics import ConfusionMatrixDisplay
 from sklearn.pipeline import make_pipeline
 
 from histrs.gaussian_process import SPDGPClassifier
-from histrs.spd import MDM, Covariances, TangentSpace
+from histrs.spd import CSP, MDM, Covariances, TangentSpace
 
 rng = np.random.default_rng(0)
 n, n_channels, n_times = 700, 8, 192
@@ -28,6 +29,7 @@ trials = rng.standard_normal((n_channels, n_channels)) @ sources
 models = {
     "SPDGPClassifier": SPDGPClassifier(random_state=0),
     "TangentSpace + logistic": make_pipeline(TangentSpace(), LogisticRegression(max_iter=1000)),
+    "CSP + logistic": make_pipeline(CSP(3), LogisticRegression(max_iter=1000)),
     "MDM": MDM(),
 }
 C = Covariances().fit_transform(trials)

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, is_regressor
 
 import histrs
+from histrs.cluster import KMedoids, MetricKMeans
 from histrs.descriptors import BagOfVisualWords, FisherVector
 from histrs.detection import HOGFeatures, PartDetector
 from histrs.feature_selection import SelectRelevant
@@ -44,7 +45,16 @@ from histrs.prototypes import (
     ReducedNN,
 )
 from histrs.quantization import CodeNeighbors, ProductQuantizer
-from histrs.spd import MDM, CommonRange, Covariances, SPDProjection, TangentSpace, Whitening
+from histrs.spd import (
+    CSP,
+    MDM,
+    CommonRange,
+    Covariances,
+    Potato,
+    SPDProjection,
+    TangentSpace,
+    Whitening,
+)
 from histrs.streaming import (
     MomentGroupLasso,
     MomentLasso,
@@ -99,6 +109,8 @@ CASES = [
     Case(lambda: CodeNeighbors(ProductQuantizer(2, 4, random_state=0), 3)),
     Case(lambda: MetricKNNClassifier(3, metric="chi2")),
     Case(lambda: MetricKNNRegressor(3, metric="chi2")),
+    Case(lambda: MetricKMeans(3, metric="chi2", random_state=0)),
+    Case(lambda: KMedoids(3, metric="chi2", random_state=0)),
     Case(lambda: CondensedNN(metric="chi2", random_state=0)),
     Case(lambda: FastCondensedNN(metric="chi2")),
     Case(lambda: ReducedNN(metric="chi2", random_state=0)),
@@ -110,6 +122,8 @@ CASES = [
     Case(lambda: TangentSpace(), COVARIANCES),
     Case(lambda: Whitening(), COVARIANCES),
     Case(lambda: CommonRange(), COVARIANCES),
+    Case(lambda: CSP(2), COVARIANCES),
+    Case(lambda: Potato(), COVARIANCES),
     Case(lambda: SPDProjection(2), COVARIANCES),
     Case(lambda: Covariances(), SIGNALS),
     Case(lambda: BagOfVisualWords(3, random_state=0), LOCAL_FEATURES),

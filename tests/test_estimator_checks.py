@@ -5,6 +5,7 @@ import pytest
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from histrs.cluster import KMedoids, MetricKMeans
 from histrs.descriptors import BagOfVisualWords, FisherVector
 from histrs.feature_selection import SelectRelevant
 from histrs.gaussian_process import (
@@ -42,8 +43,10 @@ from histrs.prototypes import (
 from histrs.prototypes._base import SelectedPrototypes
 from histrs.quantization import CodeNeighbors, ProductQuantizer
 from histrs.spd import (
+    CSP,
     MDM,
     CommonRange,
+    Potato,
     SPDProjection,
     TangentSpace,
     Whitening,
@@ -100,6 +103,8 @@ POINT_ESTIMATORS = [
     CodeNeighbors(ProductQuantizer(1, 3, random_state=0), 1),
     CondensedNN(metric="euclidean", random_state=0),
     FastCondensedNN(metric="euclidean"),
+    KMedoids(metric="euclidean", random_state=0),
+    MetricKMeans(metric="euclidean", random_state=0),
     MetricKNNClassifier(3, metric="euclidean"),
     MetricKNNClassifier("auto", metric="euclidean", weights="auto"),
     MetricKNNRegressor("auto", metric="euclidean", weights="auto"),
@@ -130,6 +135,8 @@ COVARIANCE_ESTIMATORS = [
     CondensedNN(metric="jbld", random_state=0),
     CovarianceCompressor(0.2, tol=0.05, random_state=0),
     FastCondensedNN(metric="jbld"),
+    KMedoids(metric="airm", random_state=0),
+    MetricKMeans(metric="airm", random_state=0),
     MetricKNNClassifier(metric="jbld"),
     MetricKNNClassifier(3, metric="airm"),
     RandomMutationNN(0.2, metric="jbld", max_iter=50, random_state=0),
@@ -137,9 +144,11 @@ COVARIANCE_ESTIMATORS = [
     ReducedNN(metric="jbld", random_state=0),
     SPDProjection(1),
     CommonRange(),
+    CSP(),
     TangentSpace(),
     TangentSpace("jbld"),
     Whitening(),
+    Potato(),
     MDM(),
     MDM("jbld"),
     MDM("logeuclid"),

@@ -41,7 +41,7 @@ from histrs.metrics._registry import (
 from histrs.neighbors import MetricKNNClassifier
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._metrics import METRICS as CODE_METRICS_OF_KMEANS
-from histrs.spd import MDM, TangentSpace, Whitening
+from histrs.spd import CSP, MDM, Potato, TangentSpace, Whitening
 from histrs.spd._geometry import GEOMETRIES
 from histrs.spd._geometry import MetricName as MeanMetricName
 from histrs.testing import count_matrices, histograms
@@ -453,6 +453,8 @@ def test_additive_kernels_are_sums_over_columns(rng, name):
         (ProductQuantizer, "metric", CODE_METRICS),
         (MDM, "metric", GEOMETRIES),
         (Whitening, "metric", GEOMETRIES),
+        (CSP, "metric", GEOMETRIES),
+        (Potato, "metric", GEOMETRIES),
         (TangentSpace, "reference", GEOMETRIES),
         (SPDGPClassifier, "kernel", COVARIANCE_KERNELS),
     ],

@@ -85,6 +85,10 @@ def test_eeg_in_fifteen_lines_is_right_and_knows_how_sure_it_is() -> None:
     assert abs(found["confidence"] - found["accuracy"]) < 0.07
     np.testing.assert_array_equal(found["new"].shape, (60, 8, 8))
     assert found["model"][1].rank_ == 7
+    assert found["sources"].shape == (3, 8)
+    assert found["log_loss"] < 0.5
+    assert not found["clean"][[5, 100]].any()
+    assert found["clean"].mean() > 0.9
     assert found["with_xdawn"] > max(0.85, found["without"] + 0.05)
 
 

@@ -169,7 +169,7 @@ BAD_X = {
     "scalar": (lambda X: 3.0, r"(?s)Expected 2D array, got scalar.*Reshape"),
     "vector": (lambda X: X[:, 0], r"(?s)Expected 2D array, got 1D.*Reshape"),
     "cube": (lambda X: X[:, :, None], r"dim 3"),
-    "complex": (lambda X: X * 1j, "Complex data not supported"),
+    "complex": (lambda X: X * 1j, r"Complex data not supported: X must hold real numbers\.$"),
     "words": (lambda X: np.full(X.shape, "word"), r"X\[:, 0\] holds text .*such as 'word'"),
     "None": (lambda X: np.full(X.shape, None), "(?i)NaN|float"),
     "column index too large": (

@@ -7,8 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict, cross_validate
+from sklearn.pipeline import make_pipeline
 
 from histrs.metrics import airm_distances, jbld_distances
 from histrs.spd import (
@@ -399,6 +402,52 @@ def test_new_domains_need_no_labels(rng):
     np.testing.assert_array_equal(model.weights_seen_, [10, 20])
     both = airm_mean(X[10:])
     assert airm_distances(model.references_[1:], both[None])[0, 0] < 0.1
+
+
+def test_unseen_domains_are_centred_on_their_own_mean(rng):
+    X = wishart(rng, 40, 3)
+    domain = np.repeat(["a", "b", "c", "d"], 10)
+    model = Whitening(unseen="own mean").fit(X[:20], domain=domain[:20])
+    every = Whitening().fit_transform(X, domain=domain)
+    # Known and unknown ones in one call, in any order.
+    order = rng.permutation(40)
+    found = model.transform(X[order], domain=domain[order])
+    np.testing.assert_allclose(found, every[order], rtol=1e-7, atol=1e-9)
+    assert list(model.domains_) == ["a", "b"]
+    # Where none is given, all are of one that is not known.
+    np.testing.assert_allclose(model.transform(X[20:30]), every[20:30], rtol=1e-7, atol=1e-9)
+    single = Whitening(unseen="own mean").fit(X[:10], domain=domain[:10])
+    np.testing.assert_allclose(single.transform(X[:10]), every[:10], rtol=1e-7, atol=1e-9)
+    bad = X.copy()
+    bad[25, 0, 0] = -1.0
+    with pytest.raises(ValueError, match=r"X\[25\] is not positive definite"):
+        model.transform(bad, domain=domain)
+
+
+def test_subjects_are_left_out_in_a_cross_validation(rng):
+    """Gains differ between subjects, and hide the classes from a pipeline without the domains."""
+    y = np.arange(160) % 2
+    subject = np.repeat(np.arange(4), 40)
+    A = rng.standard_normal((160, 3, 60))
+    A[:, 1] *= 1 + 0.6 * y[:, None]
+    A *= 10.0 ** rng.uniform(-2, 2, (4, 3))[subject][:, :, None]
+    X = covariance_descriptors(A.transpose(0, 2, 1))
+    with config_context(enable_metadata_routing=True):
+        whitening = Whitening(unseen="own mean").set_fit_request(domain=True)
+        whitening.set_transform_request(domain=True)
+        model = make_pipeline(whitening, MDM())
+        given = {"domain": subject, "groups": subject}
+        for scoring in (None, "neg_log_loss"):
+            found = cross_validate(
+                model, X, y, cv=LeaveOneGroupOut(), scoring=scoring, params=given
+            )["test_score"]
+            assert found.min() > (0.8 if scoring is None else -0.5)
+        P = cross_val_predict(
+            model, X, y, cv=LeaveOneGroupOut(), params=given, method="predict_proba"
+        )
+    assert np.mean(P.argmax(axis=1) == y) > 0.85
+    plain = cross_validate(MDM(), X, y, groups=subject, cv=LeaveOneGroupOut())["test_score"]
+    assert plain.mean() < 0.7
 
 
 def test_whitening_without_domains_and_what_it_refuses(rng):

@@ -50,6 +50,7 @@ def test_those_that_take_long_can_be_asked():
         "MetricKNNClassifier",
         "MetricKNNRegressor",
         "PartDetector",
+        "Potato",
         "ProductQuantizer",
         "RandomMutationNN",
         "ReducedNN",

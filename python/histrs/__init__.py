@@ -5,6 +5,7 @@
 | `histrs.metrics` | kernels and distances between histograms and between covariances |
 | `histrs.gaussian_process` | exact Gaussian processes with the histogram intersection kernel |
 | `histrs.neighbors` | nearest neighbours in these metrics |
+| `histrs.cluster` | clusters in these metrics, around means or samples |
 | `histrs.prototypes` | learned prototypes that stand for many samples |
 | `histrs.spd` | covariance descriptors, their mean and their projection |
 | `histrs.streaming` | principal components and ridge regression from moments that merge |
@@ -28,6 +29,7 @@ from histrs._histrs import __version__, start_threads
 
 if TYPE_CHECKING:
     from histrs import (
+        cluster,
         descriptors,
         detection,
         feature_selection,
@@ -52,6 +54,7 @@ start_threads(1)
 
 __all__ = [
     "__version__",
+    "cluster",
     "descriptors",
     "detection",
     "feature_selection",

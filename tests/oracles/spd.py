@@ -101,3 +101,57 @@ def log_euclidean_mean(X, weights):
     """exp sum_i w_i log X_i."""
     logs = sum(w * matrix_function(x, np.log) for w, x in zip(weights, X, strict=True))
     return matrix_function(logs, np.exp)
+
+
+def joint_diagonality(W, C, shares):
+    """The criterion of D. T. Pham, SIAM J. Matrix Anal. Appl. 22, 2001, equation 2."""
+    total = 0.0
+    for share, c in zip(shares, C, strict=True):
+        D = W @ c @ W.T
+        total += share * (np.sum(np.log(np.diag(D))) - log_det(D))
+    return total
+
+
+def two_class_ratios(first, second):
+    """Generalised eigenvalues of the second beside the sum, by the root of its inverse."""
+    whitener = matrix_function(first + second, lambda v: v**-0.5)
+    return np.linalg.eigvalsh(whitener @ second @ whitener)
+
+
+def most_information(w, C, shares):
+    """The entropy of a Gaussian of the variance of the mixture, less those of the classes."""
+
+    def entropy(variance):
+        return np.log(2 * np.pi * np.e * variance) / 2
+
+    variances = [w @ c @ w for c in C]
+    mixture = sum(p * v for p, v in zip(shares, variances, strict=True))
+    return entropy(mixture) - sum(p * entropy(v) for p, v in zip(shares, variances, strict=True))
+
+
+def potato(X, threshold):
+    """The mean of clean matrices, and the z-score of each matrix.
+
+    A. Barachant, A. Andreev and M. Congedo, TOBI Workshop IV, 2013: log distances, one at a time.
+    """
+    clean = np.ones(len(X), dtype=bool)
+    while True:
+        mean = airm_mean_by_fixed_point(X[clean])
+        logs = np.array([np.log(airm(x, mean)) for x in X])
+        z = (logs - logs[clean].mean()) / logs[clean].std()
+        if np.all(z[clean] < threshold):
+            return mean, z
+        clean &= z < threshold
+
+
+def airm_mean_by_fixed_point(X):
+    """Steps along the mean logarithm, until none is left."""
+    C = X.mean(axis=0)
+    for _ in range(200):
+        W = matrix_function(C, lambda v: v**-0.5)
+        step = sum(matrix_function(W @ x @ W, np.log) for x in X) / len(X)
+        root = matrix_function(C, np.sqrt)
+        C = root @ matrix_function(step, np.exp) @ root
+        if np.linalg.norm(step) < 1e-12:
+            break
+    return C

@@ -40,6 +40,8 @@ HISTOGRAM_CHECKS: Mapping[str, Any] = {
 _ABSENT = "no_validation"
 """What scikit-learn takes for an argument that is not there; X and y have it as their default."""
 
+_COMPLEX = "Complex data not supported: {} must hold real numbers."
+
 # Sums that only look for what is not finite, and casts: errors tell of it, not NumPy's warnings.
 _QUIET: Mapping[str, Any] = {"over": "ignore", "invalid": "ignore"}
 
@@ -94,10 +96,16 @@ def validate_columns(estimator: Any, X: Any, y: Any = _ABSENT, *, reset: bool) -
 
 @contextmanager
 def bad_rows_named(X: Any, name: str) -> Iterator[None]:
-    """Say which column holds text, and which row is the first with NaN or infinity."""
+    """Say which column holds text, and which row is the first with NaN or infinity.
+
+    Of complex numbers, say so without showing them.
+    """
     try:
         yield
     except (TypeError, ValueError) as error:
+        # Of a list of lists Python's own words.
+        if re.match(r"Complex data|float\(\) argument must be .* not 'complex'", str(error)):
+            raise ValueError(_COMPLEX.format(name)) from None
         refuse_text(X, name)
         if str(error).startswith(f"Input {name} contains"):
             _refuse_first(numbers_of(X, name), name, nan_is_welcome="infinity" in str(error))
@@ -261,7 +269,7 @@ def real_array(values: Any, name: str) -> Array:
     except (ValueError, TypeError) as error:
         raise ValueError(f"{name} is not an array of numbers: {error}") from error
     if not real:
-        raise ValueError(f"Complex data not supported: {name} holds real numbers.")
+        raise ValueError(_COMPLEX.format(name))
     return array
 
 

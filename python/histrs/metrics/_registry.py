@@ -30,7 +30,7 @@ from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._emd import emd_distances, emd_of_pairs
 from histrs.transport._pairs import sinkhorn_of_pairs
 
-Kind = Literal["covariances", "histograms", "vectors"]
+Kind = Literal["covariances", "distances", "histograms", "vectors"]
 # Names of those that have a kernel, by what it is between, and of those whose kernel is a sum over
 # columns; and of those in which codewords are learned.
 KernelName: TypeAlias = Literal[
@@ -170,6 +170,8 @@ def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> 
 
 CHECKS: dict[Kind, dict[str, Any]] = {
     "covariances": {**STACK_CHECKS},
+    # Of "precomputed", which is no metric.
+    "distances": {"dtype": [np.float64, np.float32]},
     "histograms": {**HISTOGRAM_CHECKS},
     "vectors": {"accept_sparse": "csr", "dtype": [np.float64, np.float32]},
 }

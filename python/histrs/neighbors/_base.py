@@ -18,7 +18,7 @@ from histrs._progress import RowsProgress
 from histrs._typing import Array, Matrix
 from histrs._weights import of_finite_sum, positive_weights
 from histrs.neighbors._search import check_count, in_precision
-from histrs.neighbors._space import METRIC_CONSTRAINTS, Space, chosen, set_input_tags
+from histrs.neighbors._space import METRIC_CONSTRAINTS, Places, Space, chosen, set_input_tags
 
 WeightsName: TypeAlias = Literal["uniform", "distance", "auto"]
 
@@ -39,6 +39,7 @@ class BaseMetricKNN(BaseEstimator):
     }
 
     X_fit_: Any
+    sample_indices_: NDArray[np.intp]
     sample_weight_: Array | None
 
     def __init__(
@@ -64,8 +65,11 @@ class BaseMetricKNN(BaseEstimator):
         self.metric_params_ = dict(self.metric_params or {})
         space = self._space()
         X, targets = space.check(self, X, y=y, **checks)
-        # Refuses now what every prediction would refuse.
-        space.distances(X, X[:1])
+        if space.kind == "distances":
+            self.sample_indices_ = np.arange(space.training(X).shape[0])
+        else:
+            # Refuses now what every prediction would refuse.
+            space.distances(X, X[:1])
         self.X_fit_, self.sample_weight_ = X, None
         targets = np.asarray(targets)
         if sample_weight is not None:
@@ -78,6 +82,8 @@ class BaseMetricKNN(BaseEstimator):
         used = np.flatnonzero(weight)
         if len(used) < len(weight):
             self.X_fit_ = self.X_fit_[used]
+            if self._space().kind == "distances":
+                self.sample_indices_ = self.sample_indices_[used]
         self.sample_weight_ = weight[used]
         return used
 
@@ -109,7 +115,7 @@ class BaseMetricKNN(BaseEstimator):
         )
         with RowsProgress(type(self).__name__, None, self.verbose) as progress:
             distances, indices = self._space().nearest(
-                self.X_fit_, self.X_fit_, max(counts), others=True, progress=progress
+                self.X_fit_, self._fitted(), max(counts), others=True, progress=progress
             )
         distances = in_precision(distances, self.X_fit_.dtype)
         costs = {
@@ -171,7 +177,7 @@ default=None
         k = check_count(wanted, self.X_fit_.shape[0] - (X is None))
         space = self._space()
         queries = self.X_fit_ if X is None else space.check(self, X, reset=False)
-        distances, indices = space.nearest(queries, self.X_fit_, k, others=X is None)
+        distances, indices = space.nearest(queries, self._fitted(), k, others=X is None)
         distances = in_precision(distances, queries.dtype)
         return (distances, indices) if return_distance else indices
 
@@ -213,6 +219,12 @@ default=None
         return sparse.csr_matrix(
             (entries, indices.ravel(), starts), shape=(n, self.X_fit_.shape[0])
         )
+
+    def _fitted(self) -> Any:
+        """Return the training samples as neighbours."""
+        if self._space().kind == "distances":
+            return Places(self.X_fit_, self.sample_indices_)
+        return self.X_fit_
 
     def _settings(self) -> tuple[int, str]:
         """Return number and weights: those of the fit where they are chosen, else what is set."""

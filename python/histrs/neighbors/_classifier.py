@@ -49,7 +49,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         :math:`k(x, x) + k(y, y) - 2 k(x, y)` of the kernels "intersection" (which is the sum of
         :math:`|x - y|`), "hellinger", "jensen_shannon", "additive_chi2" and "exp_chi2"; between
         vectors "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and `metric_params`, and
-        returns distances of shape (n_X, n_Y).
+        returns distances of shape (n_X, n_Y). With "precomputed" `X` is distances: in `fit` of all
+        pairs of training samples, later of each query to all training samples.
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at
         distance 0 then vote alone. "auto" takes what classifies training samples best by the
@@ -68,6 +69,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     {metric_}
     {metric_params_}
     {X_fit_}
+    {sample_indices_}
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Indices of their labels in `classes_`.
     sample_weight_ : ndarray of shape (n_samples,) or None

@@ -20,6 +20,10 @@ feature_names_in_ : ndarray of shape (n_features,)
 X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
     The training data, matrices flattened.
 """,
+    "sample_indices_": """
+sample_indices_ : ndarray of shape (n_samples,)
+    With "precomputed" only: the training samples that the rows of `X_fit_` belong to.
+""",
     "n_jobs": """
 n_jobs : int or None, default=None
     Number of threads; None and -1 mean one per core.

@@ -40,6 +40,7 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     {metric_}
     {metric_params_}
     {X_fit_}
+    {sample_indices_}
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Their targets.
     sample_weight_ : ndarray of shape (n_samples,) or None

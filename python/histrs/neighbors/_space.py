@@ -21,8 +21,24 @@ from histrs.spd._stack import flattened, is_stack, stacked
 _BATCH = 1 << 22
 
 
+class Places(Checked):
+    """Samples by their distances to all training samples, among which they have places."""
+
+    def __init__(self, rows: NDArray[Any], places: NDArray[np.intp]) -> None:
+        super().__init__(rows)
+        self.places = places
+
+    def __getitem__(self, indices: Any) -> Places:
+        """Return some of them."""
+        return Places(self.rows[indices], self.places[indices])
+
+
 class Space:
-    """A metric with its parameters and a number of threads."""
+    """A metric with its parameters and a number of threads.
+
+    Of "precomputed", rows are distances to all training samples. Some of these are `Places`, or
+    where they stand for themselves, in an estimator that was fitted, an array of their places.
+    """
 
     def __init__(
         self,
@@ -30,7 +46,14 @@ class Space:
         params: dict[str, Any] | None,
         n_jobs: int | None,
     ) -> None:
-        if isinstance(metric, str):
+        if isinstance(metric, str) and metric == "precomputed":
+            self._metric = Metric(_given, "distances")
+            if params:
+                raise ValueError(
+                    f"metric_params has {min(params)!r}, and distances that are precomputed take "
+                    "none."
+                )
+        elif isinstance(metric, str):
             self._metric = METRICS[metric]
             check_parameters(metric, params, "metric_params")
         else:
@@ -51,14 +74,36 @@ class Space:
     def _canonical(self, X: Matrix) -> Matrix:
         if self._metric is METRICS["euclidean"]:
             check_squares(X)
+        if self.kind == "distances":
+            _check_distances(np.asarray(X))
         return canonical(X)
+
+    def training(self, X: Any) -> Checked:
+        """Return training samples, once they were checked."""
+        if self.kind != "distances":
+            return Checked(self.shaped(X))
+        if X.shape[0] != X.shape[1]:
+            raise ValueError(
+                f"X has shape {X.shape}: to fit, give the distances of all pairs of training "
+                "samples, a square matrix."
+            )
+        return Places(X, np.arange(len(X)))
+
+    @staticmethod
+    def kept(X: Checked) -> Any:
+        """Return training samples as a fitted estimator keeps them."""
+        return X.places if isinstance(X, Places) else X.rows
 
     def shaped(self, X: Any) -> Any:
         """Return rows as what the metric is between: covariances become matrices."""
         return stacked(np.asarray(X)) if self.kind == "covariances" and X.ndim == 2 else X
 
-    def checked(self, X: Matrix) -> Checked:
+    def checked(self, X: Any) -> Checked:
         """Return rows of a user or of a fit, which may have changed since, looked at again."""
+        if isinstance(X, Places):
+            return X
+        if self.kind == "distances" and X.ndim == 1:
+            return Places(X, X)
         return Checked(self.shaped(canonical(check_array(X, **CHECKS[self.kind]))))
 
     def distances(self, X: Matrix | Checked, Y: Matrix | Checked) -> NDArray[Any]:
@@ -117,7 +162,7 @@ class Space:
 
     def _all_pairs(self, X: Any, Y: Any) -> NDArray[Any]:
         """Return the distances of all pairs, which may be written to."""
-        if self._is_known:
+        if self._is_known or self.kind == "distances":
             return self._metric.distances(X, Y, **self._options)
         D = self._metric.distances(rows_of(X), rows_of(Y), **self._options)
         # The matrix of a callable is its own, and may be of anything.
@@ -139,8 +184,19 @@ class Space:
         return self._metric.bounds(X, Y, **self._options)
 
 
+def _given(X: Any, Y: Any, *, n_jobs: int | None) -> NDArray[Any]:
+    """Return the distances to training samples at some places."""
+    return np.asarray(rows_of(X))[:, Y.places if isinstance(Y, Places) else Y]
+
+
+def _check_distances(D: NDArray[Any]) -> None:
+    if np.any(D < 0.0):
+        i, j = np.argwhere(D < 0.0)[0]
+        raise ValueError(f"X[{i}, {j}] = {D[i, j]:.3g}: distances are non-negative.")
+
+
 # What the parameter `metric` may be.
-METRIC_CONSTRAINTS = [NameOptions({"auto", *METRICS}), callable]
+METRIC_CONSTRAINTS = [NameOptions({"auto", "precomputed", *METRICS}), callable]
 
 
 def chosen(metric: Any, X: Any) -> Any:
@@ -157,8 +213,9 @@ def set_input_tags(tags: Tags, metric: Any) -> Tags:
     """Say what an estimator in a metric takes."""
     kind = _kind_of(metric)
     is_auto = isinstance(metric, str) and metric == "auto"
-    tags.input_tags.sparse = kind != "covariances"
-    tags.input_tags.positive_only = kind == "histograms"
+    tags.input_tags.sparse = kind not in ("covariances", "distances")
+    tags.input_tags.positive_only = kind in ("distances", "histograms")
+    tags.input_tags.pairwise = kind == "distances"
     tags.input_tags.three_d_array = kind == "covariances" or is_auto
     return tags
 
@@ -166,4 +223,6 @@ def set_input_tags(tags: Tags, metric: Any) -> Tags:
 def _kind_of(metric: Any) -> str:
     """Return what a metric is between; of an unknown one "vectors"."""
     metric = chosen(metric, None)
+    if isinstance(metric, str) and metric == "precomputed":
+        return "distances"
     return METRICS[metric].kind if isinstance(metric, str) and metric in METRICS else "vectors"

@@ -16,7 +16,6 @@ from sklearn.utils._param_validation import Interval, RealNotInt
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import likely_inverse_temperature
-from histrs._checks.rows import Checked
 from histrs._checks.validation import naming_rows, unchanged_on_error
 from histrs._estimator import BaseEstimator
 from histrs._typing import Array, Matrix
@@ -225,7 +224,8 @@ class SelectedPrototypes(InSpace):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, p, p)
-            Histograms, vectors or covariance matrices, as the metric asks.
+            Histograms, vectors or covariance matrices, as the metric asks; distances of all pairs
+            where it is "precomputed".
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -244,13 +244,12 @@ class SelectedPrototypes(InSpace):
             self.metric_params_ = dict(self.metric_params or {})
             space = self._space()
             X, y = space.check(self, X, y=y)
-            weight, used = None, np.arange(len(y))
+            rows, weight, used = space.training(X), None, np.arange(len(y))
             if sample_weight is not None:
                 weight = of_finite_sum(positive_weights(sample_weight, len(y)))
                 used = np.flatnonzero(weight)
-                X, y, weight = X[used], y[used], weight[used]
+                rows, y, weight = rows[used], y[used], weight[used]
             self.classes_, labels = encode(y)
-            rows = Checked(space.shaped(X))
             # Refuses what every prediction would refuse.
             with naming_rows(used):
                 space.distances(rows, rows[:1])
@@ -258,7 +257,7 @@ class SelectedPrototypes(InSpace):
             training = Training(space, rows, labels, self.classes_, weight)
             indices = self._select(training)
             check_count(self.n_neighbors, len(indices))
-            self.prototypes_ = space.shaped(X[indices])
+            self.prototypes_ = space.kept(rows[indices])
             self.prototype_labels_ = self.classes_[labels[indices]]
             self.inverse_temperature_ = self._likely_inverse_temperature(training, indices)
             self.sample_indices_ = used[indices]

@@ -50,7 +50,7 @@ feature_names_in_ : ndarray of shape (n_features,)
 """,
     "prototypes_": """
 prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or (n_prototypes, p, p)
-    The samples chosen, in the order in which they were.
+    The samples chosen, in the order in which they were; of "precomputed" their indices.
 """,
     "compression": """
 compression : int or float, default=0.05

@@ -118,6 +118,9 @@ def centres(training: Training) -> Indices:
 
     def centre(label: int) -> int:
         members = np.flatnonzero(training.labels == label)
+        if space.kind == "distances":
+            # There is no centroid, and the one in the middle is nearest to the others.
+            return int(members[np.argmin(training.distances(members)[members].sum(axis=0))])
         D = space.distances(X[members], space.centroid(X[members]))
         return int(members[np.argmin(D[:, 0])])
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin, _fit_context
+from sklearn.utils._param_validation import StrOptions
 
-from histrs._checks.validation import unchanged_on_error
+from histrs._checks.validation import naming_rows, unchanged_on_error
 from histrs._estimator import documented
 from histrs.spd._base import congruence
 from histrs.spd._docs import MATRICES
+from histrs.spd._geometry import MetricName
 from histrs.spd._logarithms import Float64, roots
 from histrs.spd._running import Running, RunningMeans, places_among
 from histrs.spd._stack import Stack
@@ -26,12 +28,19 @@ class Whitening(TransformerMixin, RunningMeans):
     with :math:`M_d` the mean of the matrices of domain :math:`d`, a subject or a session. What
     differs between domains alone, such as the position of electrodes, is gone, and what differs
     between classes remains [1]_. No labels are needed: matrices of a new subject are recentred by
-    their own mean, ``partial_fit(X, domain=...)`` and then ``transform``.
+    their own mean, ``partial_fit(X, domain=...)`` and then ``transform``, or `unseen`.
 
     Parameters
     ----------
     metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="airm"
         The mean, as in :class:`TangentSpace`.
+    unseen : {"raise", "own mean"}, default="raise"
+        What `transform` does with matrices of a domain that `fit` had none of: refuse them, or
+        recentre them by their own mean, that of the matrices of the call. So a pipeline that is
+        judged on subjects left out needs no step between `fit` and `predict`. Where `fit` had
+        several domains and `transform` is given none, all are of one that is not known. A few
+        matrices make a poor mean, and one alone becomes the identity: while they come one by one,
+        `partial_fit`.
     {updates}
 
     Attributes
@@ -71,6 +80,23 @@ class Whitening(TransformerMixin, RunningMeans):
     references_: Float64
     whiteners_: Float64
     weights_seen_: Float64
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **RunningMeans._parameter_constraints,
+        "unseen": [StrOptions({"raise", "own mean"})],
+    }
+
+    def __init__(
+        self,
+        metric: MetricName = "airm",
+        *,
+        unseen: Literal["raise", "own mean"] = "raise",
+        forgetting: float = 0.0,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(metric, forgetting=forgetting, n_jobs=n_jobs, verbose=verbose)
+        self.unseen = unseen
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(
@@ -129,7 +155,7 @@ class Whitening(TransformerMixin, RunningMeans):
         """
 
         def recentred(stack: Stack) -> Stack:
-            whiteners = self.whiteners_[self._indices(domain, len(stack))]
+            whiteners = self._whiteners(stack, domain)
             cure = "it is too large beside the mean of its domain; scale it down"
             return congruence(whiteners, stack, cure)
 
@@ -147,16 +173,28 @@ class Whitening(TransformerMixin, RunningMeans):
         recentred: NDArray[Any] = self.fit(X, domain=domain).transform(X, domain=domain)
         return recentred
 
-    def _indices(self, domain: ArrayLike | None, n: int) -> NDArray[np.intp]:
+    def _whiteners(self, stack: Stack, domain: ArrayLike | None) -> Float64:
+        """Return that of each matrix."""
+        own = _checked_domains(domain, len(stack))
+        known = dict(zip(self.domains_.tolist(), self.whiteners_, strict=True))
         if domain is None:
-            if len(self.domains_) > 1:
+            if self.unseen == "raise" and len(known) > 1:
                 raise ValueError(
-                    f"Whitening has means of {len(self.domains_)} domains: give domain, one of "
-                    "them for each matrix."
+                    f"Whitening has means of {len(known)} domains: give domain, one of them for "
+                    'each matrix; or unseen="own mean", and all are of one that is not known.'
                 )
-            return np.zeros(n, dtype=np.intp)
-        cure = "has no mean yet: give matrices of it to partial_fit first; they need no labels."
-        return places_among(self.domains_, _checked_domains(domain, n), "domain", cure)
+            known = dict.fromkeys(own[:1].tolist(), self.whiteners_[0]) if len(known) == 1 else {}
+        elif self.unseen == "raise":
+            cure = (
+                "has no mean yet: give matrices of it to partial_fit first; they need no labels; "
+                'or unseen="own mean".'
+            )
+            places_among(self.domains_, own, "domain", cure)
+        new = np.flatnonzero([d not in known for d in own.tolist()])
+        with naming_rows(new):
+            means = self._updated({}, self.metric, stack[new], own[new], np.ones(len(new)))
+        known |= {d: roots(mean.matrix)[1] for d, mean in means.items()}
+        return np.stack([known[d] for d in own.tolist()])
 
 
 def _checked_domains(domain: ArrayLike | None, n: int) -> NDArray[Any]:
