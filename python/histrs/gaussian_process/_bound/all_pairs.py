@@ -155,6 +155,10 @@ class MatrixBound(AllPairs):
     def lighter(self) -> Self:
         return replace(self, known_parts=None)
 
+    def drop_pairs(self) -> None:
+        """Forget the matrix, which is made again when it is asked for."""
+        vars(self).pop("_kept", None)
+
     def check_size(self, n_rows: int, n_systems: int) -> None:
         """Fail before there are more rows than memory holds the matrix and factors of."""
         check_memory(n_rows, n_systems + 1)

@@ -27,7 +27,7 @@ _TOL = 1e-3
 MOST_CLASSES = 10
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LogOdds(Member):
     r"""Functions on levels whose sum is the log odds of a class, of each class or of the second.
 
@@ -67,9 +67,14 @@ class LogOdds(Member):
         system = replace(system, bound=system.bound.lighter())
         weights = np.column_stack([mode.weights for mode in modes])
         posterior = Posterior((system,), weights, {}, _TOL)
-        variances = tuple(mode.system.amplitude for mode in modes)
-        biases = np.array([mode.bias for mode in modes])
-        return cls("levels", posterior, T, variances, biases, row_weights)
+        return cls(
+            "levels",
+            posterior,
+            T,
+            variances=tuple(mode.system.amplitude for mode in modes),
+            biases=np.array([mode.bias for mode in modes]),
+            row_weights=row_weights,
+        )
 
 
 def instead_of(group: Group, targets: Targets) -> Group:

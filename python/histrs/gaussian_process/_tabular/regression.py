@@ -105,6 +105,7 @@ class RegressionFit:
         kept, weights = kept_weights(simplex_weights(*of_told, handicaps))
         blended = _blended(means[:, kept], variances[:, kept], weights)
         members, of_members = members_of([groups[k] for k in kept], weights)
+        members = tuple(member.settled() for member in members)
         targets = targets.of_rows(told)
         spread, std = Spread.of(targets, *blended)
         left_out = Located(blended.mean, std)
