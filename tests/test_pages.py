@@ -23,6 +23,7 @@ WITHOUT_CODE = {
     "quality_spd.md",
     "quality_svm.md",
     "roadmap.md",
+    "style.md",
 }
 GENERATED = {"_build", "gallery", "reference", "results"}
 # Pages on which every call of `print` has its output beside it.
