@@ -91,8 +91,8 @@ def shape_context(
 
     over bins that are even in the logarithm of the distance and in the angle (equation 3 of [1]_).
     Distances are in units of the mean distance of all pairs, so that the scale of the shape does
-    not matter; the least one of `radii` bounds the innermost ring, which reaches to the origin,
-    and points beyond the largest are not counted. Histograms are divided by their sums.
+    not matter. The smallest of `radii` bounds the innermost ring, which reaches to the origin.
+    Points beyond the largest are not counted. Histograms are divided by their sums.
 
     Parameters
     ----------

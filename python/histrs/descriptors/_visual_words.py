@@ -35,11 +35,11 @@ _MAX_ITER, _TOL = 300, 1e-4
 
 @documented(LOCAL_FEATURES)
 class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""A histogram for a set of local features: how many are nearest to each of some words.
+    r"""A histogram for a set of local features: the number of features nearest to each word.
 
     The words :math:`c_1, \ldots, c_K` are the centres of k-means on the local features of all
-    images [1]_. A local feature `x` counts for the nearest word, or, with "soft" assignment,
-    for all of them in parts [2]_
+    images [1]_. A local feature `x` counts for the nearest word. With "soft" assignment, it counts
+    for all of them in fractions [2]_
 
     .. math:: \frac{\exp(-|x - c_k|^2 / 2 \sigma^2)}{\sum_j \exp(-|x - c_j|^2 / 2 \sigma^2)}.
 
@@ -55,16 +55,16 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         The :math:`\sigma` of soft assignment. None takes the root mean square distance of the
         training features from their nearest words.
     norm : {"l1", "l2"} or None, default="l1"
-        What the histogram of an image, all cells together, is divided by; None leaves counts.
+        Norm that divides the histogram of an image, all cells together; None leaves counts.
     pyramid : sequence of int or (int, int), default=(1,)
         Grids over the image, `(rows, columns)` or one number for both; `(1, 2, 4)` is the
         pyramid of [3]_.
     level_weights : array-like of shape (n_levels,), default=None
-        What the counts of each level are multiplied by before `norm`; None is 1. Those of [3]_,
-        for the intersection kernel, are `(1/4, 1/4, 1/2)` for `(1, 2, 4)`.
+        Factors of the counts of each level before `norm`; None is 1. For `(1, 2, 4)` and the
+        intersection kernel, [3]_ has `(1/4, 1/4, 1/2)`.
     {positions}
     max_samples : int, default=100000
-        Local features, drawn at random, that k-means sees.
+        Local features drawn for k-means.
     random_state : int, RandomState instance or None, default=None
         For the sample and k-means.
     verbose : int, default=0
@@ -86,15 +86,13 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     Notes
     -----
-    The forms of `X` are those of `FisherVector`. An image, or cell, without local features has a
-    histogram of zeros. Hard assignment measures distances in double precision; of words that are
-    equally near it takes the first.
+    `X` has the forms of `FisherVector`. An image, or cell, without local features has a histogram
+    of zeros. Hard assignment takes the first of equally near words.
 
-    k-means is that of `sklearn.cluster.KMeans` with `n_init=1`: k-means++ [4]_, of several
-    candidates for a word the best, then passes until words hardly move; a word that no feature is
-    nearest to is moved to the one furthest from its word. Most pairs of a feature and a word are
-    told apart by inner products of bytes, with a bound of their errors, and passes skip features
-    whose nearest word cannot have changed [5]_; neither changes the result.
+    k-means is that of `sklearn.cluster.KMeans` with `n_init=1` and k-means++ [4]_. A word without
+    features moves to the feature that is furthest from its word. Inner products of bytes, with a
+    bound of their errors, decide most comparisons. Passes skip features whose nearest word cannot
+    have changed [5]_. Neither changes the result.
 
     References
     ----------

@@ -50,45 +50,40 @@ class PartDetector(BaseEstimator):
     r"""Objects in images, by a root and parts on springs, learned on codes of their cells.
 
     A level of the pyramid of an image is a grid of cells, each described by the 31 numbers of
-    `HOGFeatures`. A product quantizer replaces these by a few bytes (SPARSE [1]_, section 5.2), so
-    that a filter of `h` by `w` cells scores a location `p` by look-ups alone,
+    `HOGFeatures`. A product quantizer replaces these by a few bytes (SPARSE [1]_, section 5.2). A
+    filter scores a location `p` by look-ups,
 
-    .. math:: \sum_{t} \sum_m T_{t m}[\mathrm{code}_m(p + t)],
+    .. math:: \sum_{t} \sum_m T_{t m}[\mathrm{code}_m(p + t)].
 
-    and hard negatives are kept as codes: 17 times as many in the same memory as numbers of single
-    precision. A component is a root, and parts at twice its resolution whose displacements `d` from
-    their anchors cost :math:`b \cdot d + a \cdot d^2` [2]_; the best location of each part is found
-    by a distance transform. The components of a mixture are aspects: groups of boxes by their ratio
-    of width to height.
+    A component is a root, and parts at twice its resolution. Displacements `d` of parts from their
+    anchors cost :math:`b \cdot d + a \cdot d^2` [2]_; a distance transform finds the best
+    locations. Components are aspects: groups of boxes by their ratio of width to height.
 
-    Learning goes in rounds. Each looks through all images, and through their mirror images, for the
-    best location of each object among those that overlap its box, and for locations elsewhere that
-    score above the margin, which join the negatives; then `BundleSVC`'s cutting planes solve
+    Each round of learning finds the best location of each object, and negatives that score above
+    the margin, in all images. Cutting planes then solve
 
     .. math:: \min_w \frac12 |w|^2 + C \sum_i \max(0, 1 - y_i (w \cdot \phi_i + b)),
 
     for every component, in the inner product of the codewords. Parts begin where the root is
-    strongest, after `n_root_rounds` rounds.
+    strongest.
 
     Parameters
     ----------
     n_components : int, default=1
-        Number of aspects. A component that no object is nearest to is left out, with a warning;
-        attributes have as many components as are left.
+        Number of aspects. A component without objects is left out, with a warning.
     n_parts : int, default=8
-        Number of parts of a component, of 6 by 6 cells, each half as large as those of the root; 0
-        is a root alone, which is faster.
+        Number of parts of a component, of 6 by 6 cells of half the size; 0 is a root alone, which
+        is faster.
     quantizer : ProductQuantizer, "default" or None, default="default"
-        What makes codes of cells; a copy is fitted on cells of the training images, and a fitted
-        one in a `sklearn.frozen.FrozenEstimator` is taken as it is. "default" has seven blocks of
-        128 codewords: 7 bytes per cell, where features take 124. None learns on features.
+        Makes codes of cells. A copy is fitted on cells of the training images; a
+        `sklearn.frozen.FrozenEstimator` keeps a fitted one. "default" has seven blocks of 128
+        codewords: 7 bytes per cell, instead of 124. None learns on features.
     cell_size : int, default=8
         Pixels of a side of a cell.
     levels_per_octave : int, default=6
-        Sizes that are looked at between one and twice as large.
+        Number of sizes between one and twice as large.
     C : float, default=0.03
-        Weight of a loss. Of few images, scores are small with the default, and of objects below
-        `threshold`: raise it.
+        Weight of a loss. Raise it for few images, whose scores are small.
     n_root_rounds : int, default=1
         Rounds with roots alone.
     n_part_rounds : int, default=2
@@ -96,9 +91,9 @@ class PartDetector(BaseEstimator):
     mirror : bool, default=True
         Whether to learn from mirror images, too.
     threshold : float, default=0.0
-        Score that an object has at least for `predict`.
+        Least score of an object for `predict`.
     overlap : float, default=0.4
-        The most that two boxes that are predicted overlap, intersection over union.
+        Largest overlap of two predicted boxes, intersection over union.
     random_state : int, RandomState instance or None, default=None
         Draws cells, codewords and the first negatives.
     n_jobs : int or None, default=None
@@ -109,36 +104,33 @@ class PartDetector(BaseEstimator):
     Attributes
     ----------
     quantizer_ : ProductQuantizer or None
-        What makes codes of cells.
+        The fitted quantizer.
     roots_ : list of ndarrays of shape (n_rows, n_columns, n_blocks, n_codes)
-        For each component, what each code scores in each cell of the root; without a quantizer the
+        For each component, the score of each code in each cell of the root; without a quantizer the
         weights of the features, of shape (n_rows, n_columns, 1, 31).
     parts_ : list of ndarrays of shape (n_parts, n_rows, n_columns, n_blocks, n_codes)
         The same of the parts.
     anchors_ : ndarray of shape (n_components, n_parts, 2)
         Locations of the parts, in cells of half the size down and right of the root's corner.
     deformations_ : ndarray of shape (n_components, n_parts, 4)
-        What displacements cost: linear and quadratic down, linear and quadratic across.
+        Costs of displacements: linear and quadratic down, linear and quadratic across.
     intercepts_ : ndarray of shape (n_components,)
-        What is added to scores.
+        Intercepts of the scores.
     n_negatives_ : ndarray of shape (n_components,)
         Hard negatives at the end.
     n_bytes_ : int
-        Memory that the hard negatives took.
+        Memory of the hard negatives.
 
     See Also
     --------
     HOGFeatures : The features of cells.
     histrs.quantization.ProductQuantizer : Makes the codes.
-    average_precision : What `score` returns.
+    average_precision : The measure of `score`.
 
     Notes
     -----
-    At most 20,000 hard negatives of a component are kept; of more the easier ones are forgotten.
-    The gap of the cutting planes is at most 2% of the objective. A root has one cell of margin
-    around the box that it stands for. Components are learned one by one: given the locations, the
-    problem of the mixture falls into one for each. Curvatures of springs are kept at 0.01 a squared
-    cell and above.
+    At most 20,000 hard negatives of a component are kept, the harder ones. The gap of the cutting
+    planes is at most 2% of the objective. A root has one cell of margin around its box.
 
     References
     ----------

@@ -74,10 +74,10 @@ def average_precision(
 ) -> float:
     """Return the average precision of detections by the rule of the PASCAL challenge.
 
-    In the order of the scores, over all images, a detection is right if the true box that it
-    overlaps most is not yet found, and the intersection is more than `overlap` of the union; any
-    other is wrong. The answer is the area under precision against recall, each precision raised to
-    the largest at the same or a higher recall [1]_.
+    Detections of all images are taken in the order of their scores. One is right if the true box
+    that it overlaps most is not yet found, and the intersection is more than `overlap` of the
+    union. The result is the area under precision against recall, each precision raised to the
+    largest at the same or a higher recall [1]_.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
 
     A cell of `cell_size` by `cell_size` pixels counts the lengths of the gradients around its
     centre by their direction, :math:`h_o` for 18 directions and :math:`u_o = h_o + h_{o+9}` without
-    their sign; a pixel counts for the four nearest cells by bilinear weights. The energy
+    their sign. A pixel counts for the four nearest cells, by bilinear weights. The energy
     :math:`\sum_o u_o^2` of each of the four blocks of two by two cells that hold the cell gives a
     norm :math:`n_k = (\mathrm{energy} + 10^{-4})^{-1/2}`, and the features are [1]_ [2]_
 

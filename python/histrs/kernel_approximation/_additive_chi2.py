@@ -57,29 +57,27 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     Then :math:`|c(x) - c(y)|^2` is the chi-square distance, and a linear model on the features is
     one with the kernel.
 
-    The default is a rational map with poles :math:`z_k` where the data is, which is in no paper:
+    The default is a rational map with poles :math:`z_k` where the data are, which is in no paper:
 
     .. math:: c_k(x) = 2 \sqrt{z_k} \frac{x}{x + z_k} \prod_{j < k} \frac{x - z_j}{x + z_j}.
 
-    What it leaves out is exactly :math:`\frac{2xy}{x + y} R(x) R(y)` with
-    :math:`R(x) = \prod_j (x - z_j)/(x + z_j)`, which is small where the poles are. They are
-    Zolotarev's for an interval `[a, b]`, :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with
-    :math:`k^2 = 1 - (a/b)^2`, which have the least largest :math:`|R|`. The interval is the one
-    that leaves the least out of the kernel of a training row with itself, relative to that kernel
-    and as a mean over rows: the units do not matter, and one row of very large values changes
-    little for the others. With a `domain` of your own, `b` is its upper end and `a` has the least
-    error on all of it. The error falls exponentially with the number of poles, and a feature costs
-    one division.
+    Its error is exactly :math:`\frac{2xy}{x + y} R(x) R(y)` with
+    :math:`R(x) = \prod_j (x - z_j)/(x + z_j)`. The poles are Zolotarev's for an interval `[a, b]`,
+    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with :math:`k^2 = 1 - (a/b)^2`, which have the
+    smallest largest :math:`|R|`. The interval has the smallest mean error of the kernel of a
+    training row with itself, relative to that kernel. Units therefore do not matter. With a
+    `domain` of your own, `b` is its upper end and `a` has the smallest error on all of it. The
+    error falls exponentially with the number of poles.
 
     Parameters
     ----------
     n_components : int, default=9
         Features for each input feature.
     method : {"rational", "chebyshev", "periodic", "power"}, default="rational"
-        "chebyshev" is equation 12 of [1]_, whose error falls like `1/n_components`; "power" is
-        equation 15, the rational map with all poles at 1; "periodic" is the map of [2]_, the same
-        as scikit-learn's `AdditiveChi2Sampler` with `n_components = 2 sample_steps - 1`, which
-        must be odd. The first two suit values near 1: the paper has histograms of sum 1 in mind.
+        "chebyshev" is equation 12 of [1]_, whose error falls like `1/n_components`. "power" is
+        equation 15, the rational map with all poles at 1. Both suit values near 1. "periodic" is
+        the map of [2]_ and of scikit-learn's `AdditiveChi2Sampler`, with `n_components = 2
+        sample_steps - 1`, which must be odd.
     domain : "auto" or pair of floats, default="auto"
         The smallest and the largest positive value that the map is for; "auto" takes those of
         the training data. A value of 0 has features 0 and no error.
@@ -93,16 +91,15 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     method_, n_components_ : str, int
-        Those of the fitted map, which `kernel_error_bound_` is of, whatever is set later.
+        Method and number of components of the fitted map.
     domain_ : ndarray of shape (2,) or (2, n_features)
         The domain; the second shape with `per_column`.
     kernel_error_bound_ : float or ndarray of shape (n_features,)
-        A number that the error of the kernel of one input feature never exceeds for values in
-        the domain, rounding apart; an array with `per_column`. The kernel between two rows is
-        off by at most the sum over the features that are positive in both.
+        Bound of the error of the kernel of one input feature, for values in the domain and rounding
+        apart; an array with `per_column`. The error of two rows is at most the sum over the
+        features that are positive in both.
     relative_error_ : float
-        The largest error of the kernel of a training row with itself, relative to that kernel, of
-        up to 1,024 rows.
+        The largest relative error of the kernel of a training row with itself, of up to 1,024 rows.
     poles_ : ndarray of shape (n_components, 1) or (n_components, n_features)
         The poles, for the rational and the power map.
     sample_interval_ : float

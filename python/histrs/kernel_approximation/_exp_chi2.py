@@ -55,40 +55,35 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     .. math:: k(x, y) = \exp(-\gamma \chi^2(x, y)),
               \qquad \chi^2(x, y) = \sum_d \frac{(x(d) - y(d))^2}{x(d) + y(d)}.
 
-    Algorithm 1 of [1]_: an `AdditiveChi2Map` `c` turns the distance into a Euclidean one,
-    :math:`|c(x) - c(y)|^2 = \chi^2(x, y)`, and random projections of `c(x)` have cosines and
-    sines whose products estimate the Gaussian kernel of it,
+    Algorithm 1 of [1]_: an `AdditiveChi2Map` `c` makes the distance Euclidean,
+    :math:`|c(x) - c(y)|^2 = \chi^2(x, y)`. Cosines and sines of random projections of `c(x)`
+    estimate the Gaussian kernel of this distance,
 
     .. math:: z(x) = \sqrt{2/D}\,[\cos(\Omega c(x)), \sin(\Omega c(x))],
               \qquad \Omega_{ij} \sim N(0, 2\gamma),
 
     with `D/2` rows in :math:`\Omega`. (The algorithm leaves out :math:`\sqrt{2/D}`, and takes
-    cosines with random phases of `D` projections, which cost twice as much and vary more.)
-
-    A row is mapped, projected and passed through the cosine while it is in the cache; sines and
-    cosines are off by at most 5e-15, in single precision 1e-6.
+    cosines with random phases, which cost twice as much and vary more.) The errors of sines and
+    cosines are at most 5e-15, or 1e-6 in single precision.
 
     Parameters
     ----------
     n_components : int, default=100
-        Number of features `D`: a cosine and a sine for each projection. Where it is odd, the
-        last projection has their difference alone, which has the right mean as well.
+        Number of features `D`: a cosine and a sine for each projection. If it is odd, the last
+        projection has only their difference.
     gamma : {"scale", "median", "auto"} or float, default="scale"
-        Inverse scale of the distance. "scale" is half of one over the mean distance of two
-        training rows, which is twice the total variance of the mapped data; "median" is one over
-        the median distance of rows, of 1,000 drawn at random where there are more. "auto" tries
-        multiples of "scale" from 1/16 to 4 in kernel ridge regression on `y`, on the exact kernel
-        of as many rows, and takes the one of the least leave-one-out error. Floats and several
-        outputs are numbers to predict; strings are classes, and so are integers of at most 20
-        values, or the root of the number of rows.
+        Inverse scale of the distance. "scale" is half of one over the mean distance of two training
+        rows. "median" is one over the median distance of rows, at most 1,000 drawn at random.
+        "auto" tries multiples of "scale" from 1/16 to 4 in kernel ridge regression of `y` on as
+        many rows, and takes the smallest leave-one-out error. Strings, and integers of few values,
+        are classes.
     base_map : AdditiveChi2Map, default=None
         The map `c`; it is cloned and fitted. None takes `AdditiveChi2Map(n_components=5)`.
     projection : {"structured", "gaussian", "orthogonal"}, default="structured"
         "structured" is :math:`H D_3 H D_2 H D_1` with random signs in the diagonals and
-        Walsh-Hadamard transforms `H` ([2]_), in blocks of the size of `c(x)` padded to a power of
-        two `n`: `n log2(n)` additions for each of three rounds, of which all blocks share the
-        first two. Its variance is below that of "gaussian", independent entries. "orthogonal"
-        makes the rows of a Gaussian matrix orthogonal, in blocks.
+        Walsh-Hadamard transforms `H` [2]_, in blocks of the size of `c(x)` padded to a power of
+        two. It varies less than "gaussian", a matrix of independent entries. "orthogonal" makes the
+        rows of a Gaussian matrix orthogonal, in blocks.
     random_state : int, RandomState instance or None, default=None
         Draws the projection, and the rows for the median.
     n_jobs : int, default=None
@@ -100,7 +95,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Attributes
     ----------
     n_components_, projection_kind_ : int, str
-        The number of features and the kind of `projection_`, whatever is set later.
+        The number of features and the kind of `projection_`.
     gamma_ : float
         The inverse scale.
     base_map_ : AdditiveChi2Map

@@ -83,10 +83,10 @@ class InnerProduct(ABC):
 
         Notes
         -----
-        The intersection kernel's is exact, and so is Hellinger's, whose blocks have rank one. Of
-        the others' blocks, eigenvalues below `q` times the machine precision times the largest
-        count as zero, `q` being the number of landmarks in the block: the chi-square
-        kernel of many knots is singular to rounding.
+        The intersection kernel's is exact, and so is Hellinger's, whose blocks have rank one. For
+        the other kernels, eigenvalues below `q` times the machine precision times the largest count
+        as zero, with `q` landmarks in the block. The chi-square kernel of many knots is singular to
+        rounding.
         """
         V, shape = self._check(V)
         return self._solve(V).reshape(shape)

@@ -64,8 +64,8 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     n_projections : int, default=512
         Number of directions `P`.
     directions : {"orthogonal", "gaussian", "structured"}, default="orthogonal"
-        How directions are drawn: in orthogonal blocks, which vary less ([2]_); independently; or
-        as rows of products of Walsh-Hadamard matrices and random signs, which are uniform on the
+        Directions are drawn in orthogonal blocks, which vary less [2]_, or independently, or as
+        rows of products of Walsh-Hadamard matrices and random signs. The last are uniform on the
         sphere only in the limit of many columns.
     metric : array-like of shape (n_features, n_features), default=None
         Distances are :math:`|M (x - x')|` with this matrix `M`; None takes the Euclidean one.

@@ -49,9 +49,9 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     .. math::
 
        \Phi(x) = \begin{bmatrix} k(a, a) & k(a, b) \\ k(a, b) & k(b, b) \end{bmatrix}^{-1}
-                 \begin{bmatrix} k(a, x) \\ k(b, x) \end{bmatrix},
+                 \begin{bmatrix} k(a, x) \\ k(b, x) \end{bmatrix}.
 
-    which for the intersection kernel is linear interpolation (equation 8), and for the chi-square
+    For the intersection kernel this is linear interpolation (equation 8), and for the chi-square
     kernel
 
     .. math::
@@ -59,14 +59,13 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
        \Phi(x) = \frac{2 x (a + b)}{(a + x)(b + x)(b - a)}
                  \begin{bmatrix} b - x \\ x - a \end{bmatrix},
 
-    equation 9 for any knots; as printed, for `a = i` and `b = i + 1`, its second entry is wrong:
-    it is `x - i`, not `x - 1`. Then
+    equation 9 for any knots. (As printed for `a = i` and `b = i + 1`, its second entry should read
+    `x - i`, not `x - 1`.) Then
 
     .. math:: K(x, y) \approx \Phi(x)^T K_{ZZ} \Phi(y)
 
-    with :math:`K_{ZZ}` the kernel of the knots, which is `inner_product_` and never formed. A
-    linear model with that inner product is one with the kernel, at two stored values for every
-    positive one.
+    with the kernel :math:`K_{ZZ}` of the knots, `inner_product_`, which is never formed. A linear
+    model with this inner product is the kernel machine.
 
     Parameters
     ----------
@@ -76,27 +75,24 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     n_knots : int, default=16
         Knots of a column, above 0, at most 1,048,576; equal ones count once.
     spacing : {"uniform", "quantile", "log"}, default="uniform"
-        Where the knots of a column are: evenly from 0 to its largest value; at quantiles of its
-        positive values; or in equal ratios from its smallest positive to its largest value.
+        Knots of a column: even from 0 to its largest value, at quantiles of its positive values, or
+        in equal ratios from its smallest positive to its largest value.
     whiten : bool, default=False
-        Give the features times a root `W` of :math:`K_{ZZ} = W W^T` instead: features with the
-        usual inner product, for linear models that know no other. A positive value then has up to
-        `n_knots` of them, for Hellinger's kernel one.
+        Multiply the features by a root `W` of :math:`K_{ZZ} = W W^T`, so that they have the usual
+        inner product. A positive value then has up to `n_knots` features, and one for Hellinger's
+        kernel.
     {n_jobs}
 
     Attributes
     ----------
     kernel_ : str
-        The kernel of the fitted map, whatever is set later.
+        The kernel of the fitted map.
     knots_ : ndarray of shape (n_features_out,)
-        The knots of the first column, ascending, of the second, and so on: one for each feature.
+        The knots of all columns, one for each feature.
     offsets_ : ndarray of shape (n_features + 1,)
         The knots, and features, of column `d` are `offsets_[d]` to `offsets_[d + 1]`.
     inner_product_ : InnerProduct
-        Products and solves with :math:`K_{ZZ}`: two cumulative sums or differences for the
-        intersection kernel, rank-one blocks for Hellinger's, else a block of the kernel for every
-        column, or one in all where the knots are evenly spaced. With the identity when `whiten` is
-        set.
+        Products and solves with :math:`K_{ZZ}`; with the identity if `whiten` is set.
     {n_features_in_}
     {feature_names_in_}
 
@@ -104,19 +100,18 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     --------
     SparseKernelMap : The same for every kernel.
     AdditiveChi2Map : Dense features of the chi-square kernel, with the usual inner product.
-    InnerProduct : What `inner_product_` does.
+    InnerProduct : The interface of `inner_product_`.
 
     Notes
     -----
     A value below the first or above the last knot is projected on that knot alone,
-    :math:`\Phi(x) = k(z, x)/z`; a zero has no features. A knot at 0, as in the paper, has a kernel
-    of 0 with everything: it is left out, and :math:`K_{ZZ}` is then regular for all kernels but
-    Hellinger's, which has rank one in a column and no error whatever the knots. A column without
-    positive training values has no knots, and adds nothing to the kernel.
+    :math:`\Phi(x) = k(z, x)/z`. A zero has no features, and there is no knot at 0.
+    :math:`K_{ZZ}` is regular, except for Hellinger's kernel, which has rank one in a column and no
+    error. A column without positive training values adds nothing.
 
-    The intersection kernel is exact between values with a knot between them, and off by a quarter
-    of the distance of two neighbouring knots at most within the range of the training data. The
-    chi-square and the Jensen-Shannon kernel are smooth but at 0, where "log" has more knots.
+    The intersection kernel is exact for values with a knot between them. Its error is at most a
+    quarter of the distance of two knots within the range of training. The chi-square and the
+    Jensen-Shannon kernel are smooth except at 0, where "log" has more knots.
 
     References
     ----------

@@ -48,9 +48,9 @@ class SparseKernelMap(LandmarkMap):
     n_nonzero : int, default=5
         Landmarks of a row, at most.
     selection : {"nearest", "matching-pursuit", "orthogonal-matching-pursuit"}, default="nearest"
-        Which landmarks serve a row: the nearest in the kernel's space; or one after the
-        other the one that explains most of what is left, subtracting its own part of that only
-        or, "orthogonal", the best combination of all so far.
+        The landmarks of a row: the nearest in the kernel's space, or pursuit. Pursuit takes one
+        after the other the landmark that explains most of the residual. It then subtracts this
+        landmark's part, or with "orthogonal-matching-pursuit" the best combination of all so far.
     {landmarks}
     whiten : bool, default=False
         Give the coordinates times a root of :math:`K_{ZZ}` instead: dense features with the usual

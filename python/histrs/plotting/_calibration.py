@@ -23,10 +23,10 @@ def plot_calibration(
 ) -> Any:
     r"""Draw how often a model is right beside how sure it says that it is.
 
-    Of a classifier, rows are put into bins by the probability that it gives, of the second class
-    where there are two and of the predicted class where there are more, and each bin with rows is a
-    point: mean probability and observed share, with a bar of two standard errors. The legend has
-    the expected calibration error, :math:`\sum_b \frac{n_b}{n} |\bar p_b - \bar y_b|`.
+    For a classifier, rows are put into bins by the probability of the second of two classes, or of
+    the predicted one of several. Each bin with rows is a point: mean probability and observed
+    fraction, with a bar of two standard errors. The legend has the expected calibration error,
+    :math:`\sum_b \frac{n_b}{n} |\bar p_b - \bar y_b|`.
 
     Of a regressor, each point is a central interval of the predictive normal distribution: its
     nominal probability, and the share of rows within it.

@@ -83,43 +83,38 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     (equations 4 to 6), with the Jensen-Bregman log-det divergence
     :func:`~histrs.metrics.jbld_distances`. The second term, which the paper does not have, counts
-    as if :math:`\nu` further matrices lay at the start of each prototype: few trials of many
-    channels would be learned by heart without. With weights of samples, each term of the first sum
-    is multiplied by its own, and the means and their clusters are weighted. Training data can then
-    be forgotten: a prediction compares with the prototypes alone. It is the most probable class,
-    which training was for: the paper takes that of the nearest prototype, which is right less
-    often.
+    as :math:`\nu` further matrices at the start of each prototype. It keeps few trials of many
+    channels from being learned by heart. A weight of a sample multiplies its term of the first sum.
+    The most probable class is predicted; the paper takes that of the nearest prototype, which is
+    right less often.
 
     Parameters
     ----------
     compression : int or float, default=0.05
-        Number of prototypes of each class, or their share of the training matrices, which is
-        divided among classes in proportion, at least one each.
+        Number of prototypes of each class, or their fraction of the training matrices, at least one
+        each.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Inverse temperature of the neighbourhoods, at most 1e50. "scale" takes :math:`\gamma^2` as
-        16 over the mean divergence from training matrices to the nearest prototype at the start;
-        "cv" chooses among five multiples of this :math:`\gamma`, from 1/8 to 2, by the accuracy on
-        matrices left out, in three folds; "optuna" searches from 1/16 to 4 times it, by the same
-        measure, in twenty trials of Optuna's sampler, which needs ``pip install "histrs[tune]"``.
+        Inverse temperature of the neighbourhoods, at most 1e50. "scale" makes :math:`\gamma^2` 16
+        over the mean divergence from training matrices to the nearest prototype at the start. "cv"
+        chooses among five multiples of this :math:`\gamma`, from 1/8 to 2, by accuracy in three
+        folds. "optuna" searches from 1/16 to 4 times it in twenty trials, and needs
+        ``pip install "histrs[tune]"``.
     init : {"means", "subset", "rmhc"}, default="means"
-        Start from the divergence's means of the clusters of each class, which k-means finds among
-        the logarithms of matrices; from a random sample of each class, as the paper does; or from
-        one that :class:`~histrs.prototypes.RandomMutationNN` has improved.
+        Start from divergence means of the clusters of each class, from a random sample of each
+        class, as the paper does, or from one that :class:`~histrs.prototypes.RandomMutationNN` has
+        improved.
     prior_weight : float or "auto", default="auto"
-        As how many matrices the start of a prototype counts, :math:`\nu`; "auto" takes ``p / 3``,
-        a third of the number of channels, and 0 none, as the paper does.
+        The weight :math:`\nu` of the start, in matrices. "auto" takes ``p / 3``, a third of the
+        number of channels, and 0 none, as the paper does.
     {class_weight}
     calibration : {"held-out"} or None, default="held-out"
-        How sharp probabilities are. Prototypes know the matrices that they learned from, so that
-        those of the neighbourhoods are too certain of others. "held-out" learns a factor of the
-        scores, `inverse_temperature_`, from matrices left out of training: of at most 300 each
-        third in turn, of more one third. The classes that are predicted stay. None keeps the
-        neighbourhoods'.
+        "held-out" learns a factor of the scores, `inverse_temperature_`, from matrices left out of
+        training: each third in turn up to 300 matrices, and one third above. Predicted classes
+        stay. None keeps the probabilities of the neighbourhoods, which are too certain.
     max_iter : int, default=300
-        Most iterations of L-BFGS; a ConvergenceWarning says when they did not suffice.
+        Most iterations of L-BFGS, before a ConvergenceWarning.
     tol : float, default=1e-5
-        Training ends when an iteration lowers ``L / n_samples`` by no more. (The gradient would not
-        do: where classes can be told apart, prototypes that move away lower the loss for ever.)
+        Training ends when an iteration lowers ``L / n_samples`` by no more.
     {verbose}
     random_state : int, RandomState instance or None, default=None
         Draws the start, and folds.
@@ -132,12 +127,11 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         The learned matrices, in double precision.
     {prototype_labels_}
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Indices of the training matrices that they started from, or of those nearest to the means.
+        Training matrices at the start, or those nearest to the means.
     gamma_ : float
         The inverse temperature of the neighbourhoods.
     inverse_temperature_ : float
-        Factor of their logarithms in scores and probabilities; 1 without `calibration`, and where a
-        class has too few matrices to leave one out.
+        Factor of the scores; 1 without `calibration`, and if a class has too few matrices.
     loss_ : float
         ``L / n_samples`` at the end; with weights, over their sum.
     loss_curve_ : ndarray of shape (n_iter,)
@@ -149,13 +143,9 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     Notes
     -----
-    Prototypes are :math:`P = B^T B + 10^{-8} \bar X` with :math:`B` upper triangular: those of the
-    paper, kept from becoming singular by a trace of the mean :math:`\bar X` of the training
-    matrices. The paper's equation 8 lacks a factor 2: the gradient is
-    :math:`\partial D_J(X, B^T B) / \partial B = 2 B (X + B^T B)^{-1} - B^{-T}`, which vanishes at
-    :math:`X = B^T B`. The divergence does not change when all matrices are transformed alike, so
-    the search is made in the basis in which :math:`\bar X` is the identity, where it takes fewer
-    iterations.
+    Prototypes are :math:`P = B^T B + 10^{-8} \bar X` with :math:`B` upper triangular and the mean
+    :math:`\bar X` of the training matrices. The paper's equation 8 lacks a factor 2: the gradient
+    is :math:`\partial D_J(X, B^T B) / \partial B = 2 B (X + B^T B)^{-1} - B^{-T}`.
 
     See Also
     --------

@@ -40,10 +40,9 @@ def compression_curve(
 ) -> CompressionCurve:
     """Measure the test error at several sizes of the compressed set, as the paper's figures do.
 
-    A classifier with a `compression` is fitted at each ratio. One that finds its own number of
-    prototypes (such as :class:`~histrs.prototypes.CondensedNN`) is fitted once a run, and
-    measured after as many of its prototypes as each ratio below its own allows, in the order in
-    which it chose them, and with all.
+    A classifier with a `compression` is fitted at each ratio. A classifier that finds its own
+    number of prototypes (such as :class:`~histrs.prototypes.CondensedNN`) is fitted once a run. It
+    is measured with its first prototypes, as many as each smaller ratio allows, and with all.
 
     Parameters
     ----------

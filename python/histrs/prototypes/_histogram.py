@@ -80,35 +80,30 @@ class HistogramCompressor(LearnedPrototypes):
     .. math:: L = -\sum_i \log \sum_{j:\, y_j = y_i} p_{ij}, \qquad
               p_{ij} = \mathrm{softmax}_j\big(-\gamma^2 D(x_i, h_j)\big)
 
-    (equations 5, 6 and 9) with a distance by entropy-regularised optimal transport, the Sinkhorn
-    divergence [2]_
+    (equations 5, 6 and 9) with the Sinkhorn divergence [2]_
 
     .. math:: D(x, h) = S(x, h) - \tfrac12 S(x, x) - \tfrac12 S(h, h), \qquad
               S(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b}
               \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}.
 
-    With weights of samples, each term of the first sum is multiplied by its own. Training data can
-    then be forgotten: a prediction compares with the prototypes alone, and is the most probable
-    class, not that of the nearest prototype as in the paper. Rows are divided by their sums; a row
-    of zeros is refused.
+    A weight of a sample multiplies its term of the first sum. The most probable class is predicted,
+    not that of the nearest prototype as in the paper. Rows are divided by their sums.
 
     Parameters
     ----------
     {compression}
     M : array-like of shape (n_bins, n_bins) or None, default=None
-        Ground distance: symmetric, non-negative. None means bins on a line,
-        :math:`M_{ij} = |i - j|`. Infinite entries, where transport is forbidden, count as `n_bins`
-        times the largest finite one: a plan that avoids them is cheaper wherever there is one.
+        Cost matrix: symmetric, non-negative. None means bins on a line, :math:`M_{ij} = |i - j|`.
+        Infinite entries count as `n_bins` times the largest finite one.
     reg : float or "scale", default="scale"
         Weight of the entropy, in the units of `M`; "scale" is a tenth of the median of the
         positive, finite entries of `M`.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Inverse temperature of the neighbourhoods. "scale" takes :math:`\gamma^2` as the inverse of
-        the mean excess of the distance to the nearest prototype of a wrong class over that to the
-        nearest of the right class, in absolute value, at the start. "cv" chooses among five
-        multiples of it, from 0.5 to 8, by the accuracy on rows left out, in three folds; "optuna"
-        searches from 0.25 to 16 times it, by the same measure, in twenty trials of Optuna's
-        sampler, which needs ``pip install "histrs[tune]"``.
+        Inverse temperature of the neighbourhoods. "scale" makes :math:`\gamma^2` the inverse of the
+        mean excess of the distance to the nearest wrong prototype over that to the nearest right
+        one, at the start. "cv" chooses among five multiples, from 0.5 to 8, by accuracy in three
+        folds. "optuna" searches from 0.25 to 16 times it in twenty trials, and needs
+        ``pip install "histrs[tune]"``.
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class, or from one that
         :class:`~histrs.prototypes.RandomMutationNN` has improved.
@@ -118,12 +113,12 @@ class HistogramCompressor(LearnedPrototypes):
     batch_size : int or None, default=None
         Rows of a step; None means all.
     max_iter : int, default=200
-        Most passes over the data; a ConvergenceWarning says when they did not suffice.
+        Most passes over the data, before a ConvergenceWarning.
     tol : float, default=1e-3
-        Training ends when ten passes lower the loss by no more than this part of it.
+        Training ends when ten passes lower the loss by no more than this fraction.
     {verbose}
     random_state : int, RandomState instance or None, default=None
-        Draws the start, and batches and folds.
+        Draws the start, batches and folds.
     {n_jobs}
 
     Attributes
@@ -133,13 +128,13 @@ class HistogramCompressor(LearnedPrototypes):
         The learned histograms, of sum 1: those of the least loss of all passes.
     {prototype_labels_}
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Indices of the training samples that they started from.
+        Training samples at the start.
     gamma_ : float
         The inverse temperature.
     reg_ : float
         The weight of the entropy.
     M_ : ndarray of shape (n_bins, n_bins)
-        The ground distance, finite.
+        The cost matrix, finite.
     loss_ : float
         ``L / n_samples`` of the prototypes; with weights, over their sum.
     loss_curve_ : ndarray of shape (n_iter,)
@@ -149,7 +144,7 @@ class HistogramCompressor(LearnedPrototypes):
     n_features_in_ : int
         Number of bins.
     feature_names_in_ : ndarray of shape (n_bins,)
-        Names of the bins, when `X` had string column names.
+        Names of the bins, if `X` had string column names.
 
     See Also
     --------
@@ -158,16 +153,10 @@ class HistogramCompressor(LearnedPrototypes):
 
     Notes
     -----
-    The paper takes the dual variable of transport for the gradient of its cost
-    :math:`\sum_{ij} T_{ij} M_{ij}`. It is the gradient of the cost with the entropy, which is
-    minimised here, so that the loss and its gradient belong together; :math:`S(h, h)` is taken off
-    because the entropy would otherwise favour blurred prototypes. The paper also prints only the
-    diagonal of the derivative of the softmax; with :math:`h = \mathrm{softmax}(w)` a gradient
-    :math:`g` in :math:`h` becomes :math:`h \circ (g - \langle g, h \rangle)` in :math:`w`.
-
-    Of 64 rows or more, `predict` and `predict_proba` iterate transport to a prototype only as far
-    as the probabilities depend on it, which are right to 1e-6; `decision_function` and
-    `kneighbors` iterate all to the end.
+    The dual variable of transport is the gradient of the cost with the entropy, which is minimised
+    here; the paper takes it for the gradient of the cost alone. :math:`S(h, h)` is subtracted
+    because the entropy would favour blurred prototypes. With 64 rows or more, probabilities are
+    right to 1e-6.
 
     References
     ----------

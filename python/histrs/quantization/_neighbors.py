@@ -45,10 +45,10 @@ _PANEL = 16
 class CodeNeighbors(BaseEstimator):
     r"""Nearest neighbours of rows that are kept as codes.
 
-    The indexed rows are what the codes of a `ProductQuantizer` stand for, and queries are rows as
-    they are (asymmetric distance computation [1]_): a table of each query holds its distance, or
-    inner product, from every codeword, and the distance of an indexed row is a sum of as many table
-    entries as it has codes. Nothing is decoded. With several levels,
+    Indexed rows are codes of a `ProductQuantizer`, and queries are rows as they are (asymmetric
+    distance computation [1]_). A look-up table of each query holds its distance, or inner product,
+    from every codeword. The distance of an indexed row is a sum of one entry per code. Nothing is
+    decoded. With several levels,
     :math:`|x - \sum_l z_l|^2 = |x|^2 - 2 \sum_l x \cdot z_l + |\sum_l z_l|^2`, of which the last
     term is kept for each indexed row.
 

@@ -56,15 +56,13 @@ _KIND = "product quantizer"
 class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Rows as one short code for each block of columns.
 
-    The columns are cut into `M` blocks, and each block of a row is replaced by the number of the
-    nearest of `D` codewords, which k-means finds [1]_. A row then takes `M` bytes (two each above
-    256 codewords) where it took `4 d` or `8 d`.
+    The columns are cut into `M` blocks. Each block of a row is replaced by the number of the
+    nearest of `D` codewords, which k-means finds [1]_. A row takes `M` bytes, or `2 M` above 256
+    codewords.
 
     As a feature map [2]_ (section 3), :math:`\Phi(x)` has `M` ones among `M D` entries, and rows
     are compared by :math:`\hat K(x, x') = \Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their
-    codewords. `histrs.svm.BundleSVC` learns on the codes directly.
-
-    For a kernel other than the linear one, the codewords must be near in the metric of that kernel:
+    codewords. `histrs.svm.BundleSVC` learns on the codes. The metric should be that of the kernel:
 
     ================  ==================================  ==============================
     `metric`          distance, summed over a block       kernel
@@ -75,37 +73,25 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     "intersection"    :math:`|x - z|`                     :math:`\min(x, z)`
     ================  ==================================  ==============================
 
-    Codebooks are scikit-learn's k-means, of square roots for "hellinger" and "chi2"; for "chi2" and
-    "intersection" three more rounds of Lloyd's algorithm follow in the metric itself, with the
-    codewords of least distance (for "intersection" medians).
-
-    Two things make the codes of the Euclidean metric stand for rows more exactly. A `rotation` of
-    the rows, before they are cut into blocks, shares out what varies among the blocks [3]_; inner
-    products and distances of rows are those of rotated rows, so that linear models and searches
-    (`CodeNeighbors`) take the codes as they are. With several levels (`n_levels`), the codewords of
-    each level stand for what those before it have left over [4]_, and a row is the sum of its
-    codewords.
+    K-means runs on square roots for "hellinger" and "chi2". Three rounds in the metric itself
+    follow for "chi2" and "intersection".
 
     Parameters
     ----------
     n_blocks : int, default=8
-        Number of blocks `M`, at most the number of columns `d`. Where it does not divide `d`, the
-        first `d mod M` blocks have one column more than the others.
+        Number of blocks `M`, at most the number of columns `d`. The first `d mod M` blocks have one
+        column more than the others.
     n_codes : int, default=256
-        Codewords `D` of each block, from 2 to 65,536 and no more than there are rows; up to 256
-        make codes of 8 bits, more of 16.
+        Codewords `D` of each block, from 2 to 65,536 and no more than there are rows.
     metric : {"euclidean", "hellinger", "chi2", "intersection"}, default="euclidean"
-        What makes a codeword the nearest. All but the first need non-negative rows.
+        The distance from codewords. All but the first need non-negative rows.
     rotation : {"opq"} or None, default=None
-        "opq" is optimised product quantisation: an orthogonal matrix and the codebooks are learnt
-        in turn, from no rotation and from principal axes that are dealt out so that the blocks have
-        equal products of variances, whichever is better. It takes a dense matrix of `d^2` numbers,
-        dense rows and several times as long in learning, and a product with the matrix in
-        encoding. Only for the Euclidean metric.
+        "opq" learns an orthogonal matrix and the codebooks in turn [3]_, from no rotation and from
+        principal axes, whichever is better. Only for the Euclidean metric, and
+        several times slower.
     n_levels : int, default=1
-        Codes `L` of each block, at most 64. A level above the first quantises the differences
-        between rows and the sums of their codewords so far. More than one only for the Euclidean
-        metric.
+        Codes `L` of each block, at most 64. Each level quantises the residual of the levels before
+        [4]_, and a row is the sum of its codewords. More than one only for the Euclidean metric.
     algorithm : {"lloyd", "minibatch"}, default="lloyd"
         `sklearn.cluster.KMeans` or `MiniBatchKMeans`.
     max_samples : int or None, default=16384
@@ -122,31 +108,26 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     Attributes
     ----------
     codebooks_ : ndarray of shape (n_blocks * n_levels, n_codes, width)
-        The codewords, in the units and the dtype of the training data, after the rotation; narrower
-        blocks have zeros behind their columns. The levels of a block follow one another:
-        ``codebooks_[l::n_levels]`` are those of level `l`.
+        The codewords after the rotation, in the dtype of the training data. Narrower blocks are
+        padded. ``codebooks_[l::n_levels]`` are those of level `l`.
     rotation_ : ndarray of shape (n_features, n_features) or None
-        The orthogonal matrix that rows are multiplied with before they are cut into blocks.
+        The orthogonal matrix that multiplies rows.
     n_levels_ : int
-        Levels of the codebooks, whatever is set later.
+        Levels of the codebooks.
     metric_ : str
-        The metric of the codebooks, whatever is set later.
+        The metric of the codebooks.
     block_offsets_ : ndarray of shape (n_blocks + 1,)
         The first column of each block, then the number of columns.
     counts_ : ndarray of shape (n_blocks * n_levels, n_codes)
-        Rows that each codeword has stood for in learning; `partial_fit` goes on from there.
+        Training rows of each codeword, from which `partial_fit` goes on.
     inner_product_ : histrs.kernel_approximation.InnerProduct
-        :math:`K_{ZZ}`, with methods `matmul(V)` and `solve(V)` for arrays of shape
-        (n_blocks * n_levels * n_codes, k). It is never formed: the linear, Hellinger and
-        chi-square kernels multiply by a factor and its transpose (for the chi-square kernel the
-        features of `AdditiveChi2Map`), the intersection kernel takes two cumulative sums per
-        column.
+        :math:`K_{ZZ}`, with methods `matmul(V)` and `solve(V)`. It is never formed.
     n_iter_ : int
         Iterations of k-means, the most of any block.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, where `X` has string names.
+        Names of the columns, if `X` has string names.
 
     References
     ----------
@@ -251,8 +232,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Learn codebooks from the first chunk, and move them with the next ones.
 
         A further chunk is a step of mini-batch k-means: its rows are encoded, and a codeword
-        becomes the mean of all rows it has stood for; of square roots for "hellinger" and "chi2",
-        of what the levels before have left over. The rotation stays that of the first chunk.
+        becomes the mean of all its rows. For "hellinger" and "chi2" it is the mean of square roots,
+        and for further levels of residuals. The rotation stays that of the first chunk.
 
         Parameters
         ----------

@@ -257,9 +257,9 @@ class MomentGroupLasso(_Lasso):
 
     the penalty of Yuan and Lin [1]_, for instance with the random features of one descriptor as a
     group. It depends on the rows through their moments alone (section 6 of [2]_). Features are
-    rotated within their group, which leaves norms as they are, until its block of the Gram matrix
-    is diagonal; the minimiser over a group is then the root of an equation in one unknown, and
-    the descent goes from group to group by exact minimisation.
+    rotated within their group until its block of the Gram matrix is diagonal, which leaves norms as
+    they are. The minimiser over a group is then the root of an equation in one unknown. The descent
+    goes from group to group by exact minimisation.
 
     Parameters
     ----------

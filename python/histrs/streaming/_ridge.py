@@ -32,23 +32,20 @@ class PCARidge(RidgeOnComponents, MomentRegressor):
         which is plain ridge regression. With `blocks`, a number for all or one for each.
     alphas : "auto", float or array-like of shape (n_alphas,), default="auto"
         Penalties :math:`\lambda > 0` to choose from, as `sklearn.linear_model.Ridge` counts them.
-        "auto" takes two a decade, from :math:`10^{-14}` to :math:`10^3` times the sum of the
-        squares of the centred features, so that their units do not matter; from :math:`10^{-10}`
-        where rows are no more than components and the intercept.
+        "auto" takes two a decade, from :math:`10^{-14}` to :math:`10^3` times the sum of squares of
+        the centred features. With few rows it begins at :math:`10^{-10}`.
     selection : {"auto", "loo", "gcv"}, default="auto"
         The error that the chosen penalty minimises, as a mean over targets. "loo" is the squared
-        error of leaving out a row, with the directions of all rows, exactly and in closed form;
-        it reads the rows again, which must be the same number. A row of more weight than 1 is left
-        out as one of the equal rows that it stands for, a row of less as a whole. "gcv" is
-        generalized cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`, which needs the
-        moments alone, and may go wrong with fewer rows than features. "auto" is "loo" where there
-        are several penalties and the rows are at hand: not from moments, iterators and dask arrays.
+        error of leaving out a row, with the directions of all rows, in closed form; it reads the
+        rows again. A row of more weight than 1 is left out as one of its copies, a row of less as a
+        whole. "gcv" is generalised cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`. It
+        needs the moments alone, and may fail with fewer rows than features. "auto" is "loo" with
+        several penalties, unless rows come from moments, iterators or dask arrays.
     blocks : sequence of int, "union" or None, default=None
         Numbers of consecutive features that have principal components of their own, for instance
         the random features of several descriptors (Algorithm 4). "union" takes those of the
-        `sklearn.pipeline.FeatureUnion` given to `fit_rows`. The rows are read twice: for the
-        matrices of the blocks, and for one of the size of all components; the matrix of all
-        features is never made.
+        `sklearn.pipeline.FeatureUnion` given to `fit_rows`. The rows are read twice, and the matrix
+        of all features is never made.
     n_jobs : int or None, default=None
         Threads of BLAS while rows are read; None leaves them as they are. Their number may change
         the last bits.

@@ -64,8 +64,8 @@ def _has_probabilities(model: Any) -> bool:
 class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
 
-    All classes share one decomposition (section 6 of [1]_): the time does not depend on their
-    number but for `O(n D c)` to gather :math:`Z^T y`.
+    All classes share one decomposition (section 6 of [1]_). Only gathering :math:`Z^T y` takes
+    longer with their number, `O(n D c)`.
 
     Parameters
     ----------
@@ -78,13 +78,12 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     blocks : sequence of int, "union" or None, default=None
         Blocks of features with components of their own, as in `PCARidge`.
     calibrate : {"auto", "softmax", "equal-rate"} or None, default="auto"
-        "auto" takes "softmax" where `fit` and `fit_rows` have the rows at hand, and else None.
-        "softmax" makes scores the logits of the classes: sums of the scores of all, with offsets,
-        for which the labels of rows left out are most likely. Predictions change with it, mostly
-        for the better, and probabilities become good ones. "equal-rate" shifts the scores of each
-        class until the `calibration_rank`-th highest is the same for all (section 7.3 of [1]_ does
-        so with the 500th), so that all classes exceed that score at the same rate. For classes of
-        about the same size; it takes one more pass over the rows. The mean of the shifts is zero.
+        "auto" takes "softmax" if `fit` and `fit_rows` have the rows at hand, and else None.
+        "softmax" makes scores logits: sums of the scores of all classes, with offsets, which
+        maximise the likelihood of left-out labels. Predictions change, mostly for the better.
+        "equal-rate" shifts the scores of each class until the `calibration_rank`-th highest is the
+        same for all (section 7.3 of [1]_ takes the 500th). It suits classes of about the same size,
+        and takes one more pass.
     calibration_rank : int, default=None
         The rank; None takes the mean number of rows of a class. A row of more weight than 1 counts
         as that many.
@@ -104,12 +103,11 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         Intercepts, with the shifts of the calibration.
     inverse_temperature_ : float, or ndarray of shape (n_classes,)
-        What scores are multiplied with before the softmax that makes them probabilities, of
-        several labels per row the logistic function of each; not there after `fit_moments` and
-        `partial_fit`, nor where rows cannot be read again.
+        Factor of the scores before the softmax of probabilities, or before the logistic function
+        with several labels per row. It is missing after `fit_moments` and `partial_fit`, and if
+        rows cannot be read again.
     score_thresholds_ : ndarray of shape (n_classes,)
-        With `calibrate`, the scores of that rank before the calibration; of two classes the scores
-        of the first are minus those of the second.
+        With `calibrate`, the scores of that rank before the calibration.
     {alpha_}
     {alphas_}
     {selection_}

@@ -72,106 +72,89 @@ def _has_probabilities(model: Any) -> bool:
 class BundleSVC(ClassifierMixin, BaseEstimator):
     r"""Linear classifier in the space of a feature map, with the map's own inner product.
 
-    A map gives features :math:`\Phi(x)`, often sparse, that are compared by
-    :math:`\Phi(x)^T K_{ZZ} \Phi(x')`. The model is :math:`f(x) = v^T \Phi(x) + b`, and
+    Features :math:`\Phi(x)` are compared by :math:`\Phi(x)^T K_{ZZ} \Phi(x')`. The model
+    :math:`f(x) = v^T \Phi(x) + b` minimises
 
     .. math::
 
        E(v) = \frac\lambda2 \left(v^T K_{ZZ}^+ v + b^2 / s^2\right)
               + \frac{1}{\sum_i w_i} \sum_i w_i\, l(y_i f(x_i))
 
-    (equation 11 of [1]_) is minimised by cutting planes in one slack variable, a bundle method for
-    regularised risk minimisation (BMRM). A pass over the rows reads their features alone;
-    :math:`K_{ZZ}` enters once after the pass, as a product with one vector per class, and its
-    pseudo-inverse never. One pass serves all classes, which are learned one against the rest.
-
-    On the codes of a `ProductQuantizer` this is *delayed expansion*: a pass adds up entries of
-    tables, and costs as many additions as there are codes.
+    (equation 11 of [1]_) by cutting planes in one slack variable, a bundle method (BMRM). One pass
+    over the rows serves all classes, which are learned one against the rest. :math:`K_{ZZ}` enters
+    once after the pass. On codes of a `ProductQuantizer` this is *delayed expansion*: a pass adds
+    up one entry of a look-up table per code.
 
     Parameters
     ----------
     feature_map : transformer or None, default=None
         Maps rows to features: `ProductQuantizer`, `SparseAdditiveMap`, or any transformer. Its
-        attribute `inner_product_`, if it has one, is :math:`K_{ZZ}`: an object with a method
-        `matmul(V)`; else features are compared by their scalar product. The inner product of
-        the last step of a `Pipeline`, and those of the parts of a `FeatureUnion` or
-        `ColumnTransformer`, are used as that of the whole. It is cloned and fitted
-        to the rows; to keep one that is fitted, wrap it in `sklearn.frozen.FrozenEstimator`. None
-        takes the rows as they are.
+        attribute `inner_product_`, if any, is :math:`K_{ZZ}`, an object with a method `matmul(V)`;
+        otherwise features have the scalar product. Pipelines and unions have the inner product of
+        their steps. The map is cloned and fitted; `sklearn.frozen.FrozenEstimator` keeps a fitted
+        one. None takes the rows as they are.
     alpha : float or array-like of shape (n_alphas,), default=1e-4
-        The strength :math:`\lambda` of the regulariser. `LinearSVC` calls
-        :math:`C = 1 / (\lambda n)`. Of several the one with the best accuracy on rows held out is
-        taken; of several as good the largest. They are solved from the largest to the smallest,
-        each from what is known of the one before it, which saves about a third of the passes. The
-        feature map is that of all rows.
+        The strength :math:`\lambda` of the regulariser; `LinearSVC` has
+        :math:`C = 1 / (\lambda n)`. With several, the one with the best accuracy on held-out rows
+        is chosen, the largest of equally good ones.
     cv : int, cross-validation generator or iterable, default=5
-        With several `alpha`: the number of parts of the rows of which each is held out once, or
-        what says which rows are learned from and which held out. A row that equals one held out is
-        held out.
+        With several `alpha`: the number of parts, each held out once, or the splits. Rows that
+        equal a held-out row are held out.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
         The loss :math:`l(z)` of a margin: :math:`\max(0, 1 - z)`, its square, or
-        :math:`\log(1 + e^{-z})`, with which there is `predict_proba`.
+        :math:`\log(1 + e^{-z})`, which adds `predict_proba`.
     input : {"rows", "features"}, default="rows"
-        What `X` is: rows for `feature_map`, or what its `transform` has returned (codes of a
-        `ProductQuantizer`, say). With "features" the map must be fitted, and is used as it is.
+        Whether `X` are rows, or features of a fitted map, such as codes.
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised, as in `LinearSVC`.
     intercept_scaling : float, default=1.0
-        The scale `s`, up to 1e30: the larger, the less the intercept is penalised.
+        The scale `s`, up to 1e30. A larger one penalises the intercept less.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the losses of each class. "balanced" makes the sums of their weights alike.
+        Factors of the losses of each class. "balanced" makes the sums of their weights equal.
     tol : float, default=1e-3
-        Largest gap between objective and its lower bound, as a part of the objective.
+        Largest gap between objective and its lower bound, as a fraction of the objective.
     max_iter : int, default=1000
         Most cutting planes of a class.
     warm_start : bool, default=False
-        Whether `fit` keeps the feature map of the fit before it and starts from its models: on
-        rows like those before, or for another `alpha`.
+        Whether `fit` keeps the feature map of the last fit and starts from its models.
     random_state : int, RandomState instance or None, default=None
-        Draws the parts that are held out.
+        Draws the held-out parts.
     {n_jobs}
     verbose : int, default=0
-        1 shows the gap after every pass, with tqdm where it is installed.
+        1 shows the gap after every pass.
 
     Attributes
     ----------
     coef_ : ndarray of shape (1, n_features_out) or (n_classes, n_features_out)
-        The models `v`, in the space of the features: for a `ProductQuantizer` the score of each
-        codeword.
+        The models `v`; for a `ProductQuantizer`, the score of each codeword.
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts; 0 without.
     {classes_}
     alpha_ : float
-        The strength of the regulariser: of several, the one that was chosen.
+        The chosen strength of the regulariser.
     alphas_ : ndarray of shape (n_alphas,)
-        Of several `alpha`, these from the largest to the smallest.
+        Several `alpha`, from the largest to the smallest.
     cv_scores_ : ndarray of shape (n_alphas, cv)
-        Of several `alpha`, the accuracies on the rows held out.
+        With several `alpha`, the accuracies on held-out rows.
     feature_map_ : transformer or None
         The fitted map.
     objective_ : ndarray of shape (1,) or (n_classes,)
         The objective of each problem.
     dual_gap_ : ndarray of shape (1,) or (n_classes,)
-        A certified bound on how far the objective is from its minimum.
+        A certified bound on the distance of the objective from its minimum.
     loss_ : str
-        The loss that the model was fitted with.
+        The loss of the fit.
     n_iter_ : int
         Passes over the rows.
     n_features_in_ : int
         Number of columns of `X`.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the columns, where `X` has string names.
+        Names of the columns, if `X` has string names.
 
     Notes
     -----
-    The paper prints the minimiser of the planes as :math:`K_{ZZ} \alpha / \lambda`; it is
-    :math:`K_{ZZ} A \alpha / \lambda`. The dual is :math:`\max b^T \alpha - \|A \alpha\|^2 / (2
-    \lambda)` in the norm of :math:`K_{ZZ}`, on the simplex. Beyond the paper, the best point so far
-    moves by a line search, and planes are taken near it, as in [2]_; that saves most of the passes.
-
-    Weights behave as repeated rows: rows that are equal, of one class, are one of their weights
-    together, which the feature map is fitted to as well. With codebooks of single precision, tables
-    are of single precision, and sums are carried in double.
+    Beyond the paper, whose minimiser of the planes should read :math:`K_{ZZ} A \alpha / \lambda`, a
+    line search moves the best point [2]_. Weights act as repeated rows.
 
     References
     ----------

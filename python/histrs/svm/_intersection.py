@@ -71,62 +71,52 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     .. math:: f(w, x) = b + \sum_d \frac{1}{s_d} \mathrm{sign}(w_d) \min(x_d - o_d, |w_d|),
 
     which costs as much as a linear score. Columns begin at their smallest training value
-    :math:`o_d`, 0 where there is a zero, and :math:`s_d` is their spread: the intersection kernel
-    of what is beyond differs from that of the whole by terms that the intercept makes up for.
-    In columns of these units (:math:`o = 0, s = 1`), `w` and `b` minimise
+    :math:`o_d`, or at 0 if they have a zero, and have the unit :math:`s_d`. In these units, `w` and
+    `b` minimise
 
     .. math:: \lambda (\|w\|_1 + |b|) + \frac1n \sum_i \max(0, m - y_i f(w, x_i))
 
-    (G. Sharma and F. Jurie, *A novel approach for efficient SVM classification with histogram
-    intersection kernel*, BMVC 2013, equation 7a) by the stochastic subgradient steps of their
-    algorithm 1: where :math:`y_i f(w, x_i) < m`, every :math:`|w_d| < x_{id}` moves by
-    :math:`r y_i`; then all entries shrink by :math:`r \lambda`, but not past zero. The step
-    :math:`r` drops to a tenth after half of the passes. More than two classes are learned one
-    against the rest. (The paper has neither intercept nor units of the columns.)
-
-    `m` and `w` scale with `x`. So `margin` and `eta0` are given relative to the training data,
-    and counts, or the same counts divided by a constant, are classified alike. Rows of very
-    different sums should be normalised first.
+    (equation 7a of [1]_) by the stochastic subgradient steps of algorithm 1. Where
+    :math:`y_i f(w, x_i) < m`, every :math:`|w_d| < x_{id}` moves by :math:`r y_i`. Then all entries
+    shrink by :math:`r \lambda`, but not past zero. Several classes are learned one against the
+    rest. The paper has no intercept and no units.
 
     Parameters
     ----------
     margin : float, default=0.03
-        The margin `m`, in mean sums of a training row; below 1, which no score exceeds by much.
+        The margin `m` in mean sums of a training row, below 1. Rows of very different sums should
+        be normalised first.
     alpha : float, default=1e-4
         The strength :math:`\lambda` of the L1 penalty.
     max_iter : int, default=50
         Passes over the data.
     eta0 : float, default=0.1
-        The step `r`, in mean positive entries of the training data.
+        The step `r`, in mean positive entries of the training data. It drops to a tenth after half
+        of the passes.
     scale : {"auto", "spread", "none"}, default="auto"
-        The units :math:`s_d` of the columns: their standard deviations, or 1. "auto" takes the
-        first where the positive entries of one column are more than a hundred times those of the
-        median column, on average: columns of different units need it, while for histograms, whose
-        rare bins it makes as large as frequent ones, "none" is better.
+        The units :math:`s_d` of the columns: their standard deviations, or 1. "spread" suits
+        columns of different units, and "none" histograms. "auto" takes "spread" if the mean
+        positive entry of a column is more than a hundred times that of the median column.
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised as the weights are.
     smoothing : {"none", "continuation"}, default="continuation"
-        "continuation" starts from the convex relaxation of the paper's section 2.2,
-        :math:`f_t(w, x) = \mathrm{sign}(w) x \min(|w| / \max(t, x), 1)`, with `t` falling
-        linearly from the largest entry to 0 over the first half of the passes. (The paper's
-        equation 8 is illegible; this form has both of its stated end points: linear for the
-        largest `t`, the intersection for 0.)
+        "continuation" starts from the convex relaxation of section 2.2,
+        :math:`f_t(w, x) = \mathrm{sign}(w) x \min(|w| / \max(t, x), 1)`. `t` falls linearly from
+        the largest entry to 0 over the first half of the passes.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the losses of each class. "balanced" makes the sums of their weights alike.
+        Weights of the losses of each class. "balanced" makes the sums of their weights equal.
     average : bool, default=True
         Use the mean of the weights after each pass, of `fit` after the drop of the step.
     early_stopping : bool, default=False
-        Drop the step, and later stop, when the objective on the training data has not fallen by
-        a thousandth in 5 passes; with "continuation", once `t` is 0.
+        Drop the step, and later stop, if 5 passes lower the training objective by less than a
+        thousandth; with "continuation", once `t` is 0.
     probability : bool, default=False
-        Whether `fit` learns probabilities, from the scores of rows in each of five folds by models
-        of the others. That takes six times as long; predictions are the same.
+        Whether `fit` learns probabilities from scores in five folds, in six times the time.
     random_state : int, RandomState instance or None, default=None
         Draws the order of the rows, and folds.
     {n_jobs}
     verbose : int, default=0
-        1 shows the objective after every pass of `fit`, with tqdm where it is installed, for which
-        the rows are read once more.
+        1 shows the objective after every pass of `fit`, which reads the rows once more.
 
     Attributes
     ----------
@@ -135,21 +125,23 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts `b`; 0 without.
     offset_, scale_ : ndarray of shape (n_features,)
-        Where the columns begin, and their units :math:`s_d`; `partial_fit` takes them from the
-        batches up to the first in which a column varies.
+        The beginnings :math:`o_d` and the units :math:`s_d` of the columns.
     {classes_}
     margin_, eta_ : float
-        `margin` and `eta0` in the units of the scaled columns; `partial_fit` takes them from its
-        batches up to the last in which a column varied for the first time.
+        `margin` and `eta0` in the units of the scaled columns.
     inverse_temperature_ : float
-        What scores are multiplied with before the softmax that makes them probabilities; with
-        `probability`, after `fit` alone.
+        Factor of the scores before the softmax of probabilities; with `probability`, after `fit`.
     n_iter_ : int
         Passes made.
     n_features_in_ : int
         Number of features.
     feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, where `X` has string names.
+        Names of the features, if `X` has string names.
+
+    References
+    ----------
+    .. [1] G. Sharma and F. Jurie, "A novel approach for efficient SVM classification with histogram
+       intersection kernel", BMVC 2013.
 
     Examples
     --------

@@ -43,10 +43,9 @@ def spd_matrices(
 ) -> SearchStrategy[NDArray[Any]]:
     """Strategy for stacks of symmetric positive definite matrices.
 
-    Each matrix is exactly symmetric, and positive definite by proof rather than by construction
-    alone: its smallest eigenvalue is above the error bound of a floating-point Cholesky
-    factorisation, which therefore succeeds in the dtype of the matrix. Diagonal matrices,
-    multiples of the identity and repeated matrices are common.
+    Each matrix is exactly symmetric. Its smallest eigenvalue is above the error bound of a
+    floating-point Cholesky factorisation, which therefore succeeds in the dtype of the matrix.
+    Diagonal matrices, multiples of the identity and repeated matrices are common.
 
     Parameters
     ----------

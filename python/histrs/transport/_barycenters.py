@@ -123,9 +123,9 @@ def sinkhorn_barycenter(
     Raises
     ------
     ValueError
-        If a histogram, `M` or a weight is not as above, `reg` is below a billionth of the largest
-        finite entry of `M`, or mass cannot reach any bin that all histograms reach; the message
-        names the place.
+        If a histogram, `M` or a weight is not as above, or `reg` is below a billionth of the
+        largest finite entry of `M`. If mass cannot reach any bin that all histograms reach. The
+        message names the place.
 
     Warns
     -----

@@ -93,11 +93,11 @@ def sinkhorn_distances(
             \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}
 
     Equation 3 of [1]_ with ``reg`` for :math:`1/\lambda`, after [2]_. The plan is
-    :math:`T = \mathrm{diag}(u) K \mathrm{diag}(v)` with :math:`K = \exp(-M/\mathrm{reg})`, and
-    its scalings are found by alternating :math:`v = b / K^\top u` and :math:`u = a / K v`. Many
-    pairs are iterated side by side, so that a half-step is a matrix product; the iteration is
-    accelerated (Anderson), runs in single precision as far as that resolves the error, and moves
-    to the log domain where `K` would underflow. A pair that has converged leaves the block.
+    :math:`T = \mathrm{diag}(u) K \mathrm{diag}(v)` with :math:`K = \exp(-M/\mathrm{reg})`, and its
+    scalings are found by alternating :math:`v = b / K^\top u` and :math:`u = a / K v`. Many pairs
+    are iterated side by side, so that a half-step is a matrix product. The iteration is accelerated
+    (Anderson). It runs in single precision as far as that resolves the error, and in the log domain
+    if `K` would underflow. A pair that has converged leaves the block.
 
     The distance is not below the exact one (`histrs.metrics.emd_distances`) but for the error of
     the marginals, tends to it with ``reg``, and is *not* zero between a histogram and itself.
@@ -133,9 +133,9 @@ def sinkhorn_distances(
     Raises
     ------
     ValueError
-        If an entry is negative, NaN or infinite, a row has another sum than the first or none,
-        `M` has the wrong shape, or `reg` is below a billionth of its largest finite entry; the
-        message names row and column.
+        If an entry is negative, NaN or infinite, or a row has another sum than the first or none;
+        the message names row and column. If `M` has the wrong shape, or `reg` is below a billionth
+        of its largest finite entry.
 
     Warns
     -----

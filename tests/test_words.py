@@ -1,0 +1,80 @@
+"""Pages read at once: their sentences are short. `docs/style.md` says how to write them."""
+
+import re
+
+import pytest
+
+from docs.images import make_layout
+from tests.helpers import ROOT
+
+LONGEST = 35
+MEAN = 18.0
+PAGES = sorted(
+    path.relative_to(ROOT).as_posix()
+    for path in (
+        ROOT / "README.md",
+        ROOT / "CONTRIBUTING.md",
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "coming_from").glob("*.md"),
+        *(ROOT / "docs" / "guide").glob("*.md"),
+        *(ROOT / "docs" / "tutorials").glob("*.md"),
+    )
+    # Made by scripts from tables.
+    if path.name not in {"benchmarks.md", "contract.md", "errata.md"}
+)
+
+
+FENCE = re.compile(r"^( *)(`{3,}|~{3,})(.*)\n((?:.*\n)*?)\1\2 *$", re.MULTILINE)
+# An initial or an abbreviation does not end a sentence.
+END = re.compile(
+    r"(?:(?<=[.!?])|(?<=[.!?][)*\"])|(?<=[.!?]\*\*))"
+    r"(?<!\b[A-Z]\.)(?<!et al\.)(?<!\.[ge]\.)\s+(?=\W*\w)"
+)
+
+
+def prose_of_block(block: re.Match[str]) -> str:
+    """Return the text of a container, and nothing for code."""
+    return block[4] if block[3].startswith("{container}") else ""
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a page in Markdown, less code, tables, formulas and headings.
+
+    Code within a sentence, a formula and a title in quotation marks are a word each.
+    """
+    count = 1
+    while count:
+        text, count = FENCE.subn(prose_of_block, text)
+    text = re.sub(r"<!--.*?-->|\$\$.*?\$\$", "", text, flags=re.DOTALL)
+    text = re.sub(r"^(\||#|\[!|\([\w-]+\)=).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\{\w+\}`[^`]*`|`[^`]*`|\$[^$]*\$", "x", text)
+    text = re.sub(r"!?\[([^\]]*)\]\([^)]*\)", lambda link: link[1] or "x", text)
+    paragraphs = re.split(r"\n\s*\n|\n(?=\s*(?:[*-]|\d+\.) )", text)
+    joined = (re.sub(r'"[^"]*"', "x", " ".join(paragraph.split())) for paragraph in paragraphs)
+    parts = (part for paragraph in joined for part in END.split(paragraph))
+    return [part for part in parts if re.search(r"\w", part)]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_sentences_are_short(page):
+    found = sentences((ROOT / page).read_text(encoding="utf-8"))
+    lengths = [len(re.findall(r"[\w'-]+", sentence)) for sentence in found]
+    long = [s for s, n in zip(found, lengths, strict=True) if n > LONGEST]
+    assert not long, f"{page}: sentences of more than {LONGEST} words: {long}"
+    assert not lengths or sum(lengths) / len(lengths) <= MEAN, page
+
+
+def test_a_long_sentence_is_found():
+    text = "A short one. | not\n\n```\ncode " + 40 * "word " + "\n```\n\n" + 40 * "word " + "end.\n"
+    assert [len(sentence.split()) > LONGEST for sentence in sentences(text)] == [False, False, True]
+
+
+def test_marks_and_abbreviations_do_not_hide_a_sentence():
+    text = "**One.** By J. Doe et al. (2010), e.g. [](a.md). (Two.) It is `x. y`! End\n\n* item\n"
+    assert len(sentences(text)) == 6
+    assert sentences("````{container} card\nA text.\n````\n") == ["A text."]
+
+
+def test_the_drawing_of_the_parts_is_up_to_date():
+    kept = (ROOT / "docs" / "images" / "layout.svg").read_text(encoding="utf-8")
+    assert kept == make_layout.drawing(), "run: python -m docs.images.make_layout"
