@@ -169,14 +169,18 @@ def page(found: dict[str, Any]) -> str:
     lines = [
         "# Quality of the answers on EEG",
         "",
-        "Steady-state visual evoked potentials, 24 x 24 covariances of four classes and twelve "
-        "subjects (Kalunga et al. 2016). Sessions out: each session is predicted from the "
-        "subject's other ones; subjects out: each subject from all others; recentred: after each "
-        "session or subject was divided by its own mean, without labels (`spd.Whitening`). "
-        "Defaults but for what a row names; means over what is left out, with standard errors. "
-        "Times are medians of single fits and answers on two cores that other programs used as "
-        "well; those of CSP with one thread of BLAS (`OPENBLAS_NUM_THREADS=1`). Repeat it with "
-        "`python -m benches.quality_spd`.",
+        "The data are steady-state visual evoked potentials of twelve subjects (Kalunga et al., "
+        "2016). Rows are 24 x 24 covariances of four classes.",
+        "",
+        "* **Sessions out.** Each session is predicted from the other ones of the subject.",
+        "* **Subjects out.** Each subject is predicted from all others.",
+        "* **Recentred.** Each session or subject is divided by its own mean first, without labels "
+        "(`spd.Whitening`).",
+        "",
+        "Models have their defaults, but for what a row names. Scores are means over what is left "
+        "out, with standard errors. Times are medians of single fits and predictions. Two cores "
+        "ran other programs, too. Pipelines with CSP had one thread of BLAS "
+        "(`OPENBLAS_NUM_THREADS=1`). `python -m benches.quality_spd` repeats it.",
         "",
     ]
     for task, scores in found.items():
