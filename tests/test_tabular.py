@@ -1045,3 +1045,30 @@ def test_targets_of_a_table_score_as_single_ones():
         for k in (0, 1)
     ]
     assert model.score(X, gaps) == pytest.approx(np.mean(single))
+
+
+def test_standard_deviations_from_few_directions_are_close_and_travel_in_a_pickle():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(size=(1100, 3))
+    y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(1100)
+    model = TabularGPRegressor(members=["radial"], random_state=0).fit(X[:900], y[:900])
+    (member,) = model._fits[0].members
+    assert member.cached is not None
+    rows = model._reader.rows(X[900:], np.empty((200, 0)))
+    noise = member.posterior.noise[0]
+    exact = member.posterior.latent_variance(member.view(rows), "exact", None, 0)[:, 0]
+    np.testing.assert_allclose(
+        np.sqrt(member.latent_variance(rows) + noise), np.sqrt(exact + noise), rtol=0.05
+    )
+    kept = pickle.dumps(model)
+    assert len(kept) < 100 * X.nbytes
+    for found, expected in zip(
+        pickle.loads(kept).predict(X, return_std=True),
+        model.predict(X, return_std=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    for one, many in zip(
+        model.predict(X[:1], return_std=True), model.predict(X, return_std=True), strict=True
+    ):
+        np.testing.assert_allclose(one, many[:1], rtol=1e-9)

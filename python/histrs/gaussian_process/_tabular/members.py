@@ -53,7 +53,7 @@ _HELD_OUT_SHARE = 0.25
 _MOST_HELD_OUT = 4000
 # Rows up to which variances are exact; of more, the mean error of standard deviations from a few
 # directions that is close enough.
-_EXACT_ROWS = 1000
+_EXACT_ROWS = 500
 _CLOSE = 0.01
 _BOUNDS = {"noise": (1e-6, 1e6), "amplitude": (1e-8, 1e6)}
 
@@ -124,10 +124,9 @@ class Member:
         They take a tenth of the time, and are kept in a pickle, which a factor is not.
         """
         system = self.posterior.system
-        has_factor = isinstance(system.kernel, DistanceMixture) and self.posterior.is_factorised
-        if not has_factor or len(self.T) <= _EXACT_ROWS:
+        bound = system.bound
+        if not isinstance(bound, MatrixBound) or len(self.T) <= _EXACT_ROWS:
             return self
-        bound: Any = system.bound
         cached = CachedVariance(system, bound.n_solved)
         bound.drop_pairs()
         if cached.error > _CLOSE:
