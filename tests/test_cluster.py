@@ -211,3 +211,17 @@ def test_distances_of_matrices_are_those_of_the_metric(rng):
         np.testing.assert_allclose(
             model.transform(X), distances(X, model.cluster_centers_), rtol=1e-7
         )
+
+
+def test_distances_that_make_no_clusters_are_refused_by_name():
+    H = np.random.default_rng(0).dirichlet(np.ones(5), 30)
+    M = np.abs(np.subtract.outer(np.arange(5.0), np.arange(5.0)))
+    M[M > 1] = np.inf
+    with pytest.raises(ValueError, match=r"distance of X\[\d+\] and X\[\d+\] is inf"):
+        KMedoids(3, metric="emd", metric_params={"M": M}, random_state=0).fit(H)
+
+    def negative(X, Y, **_):
+        return -np.abs(X[:, None] - Y[None]).sum(axis=2)
+
+    with pytest.raises(ValueError, match="finite and not negative"):
+        KMedoids(3, metric=negative, random_state=0).fit(H)

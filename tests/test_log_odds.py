@@ -1,5 +1,7 @@
 """Classes of TabularGPClassifier by functions on levels: log odds, against dense definitions."""
 
+import pickle
+
 import numpy as np
 import pytest
 from scipy import optimize
@@ -84,3 +86,25 @@ def test_probabilities_near_0_and_1_are_told_apart():
     loss = -np.mean(truth * np.log(found) + (1 - truth) * np.log1p(-found))
     best = -np.mean(truth * np.log(truth) + (1 - truth) * np.log1p(-truth))
     assert loss < best + 0.01
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_partial_dependence_is_an_average_probability(n_classes):
+    model, _, _ = fitted(n_classes=n_classes)
+    X, _ = rows(240, n_classes)
+    found = model.partial_dependence(X, 0, grid_resolution=5, max_rows=None)
+    for k, value in enumerate(found.grid[0]):
+        moved = X.copy()
+        moved[:, 0] = value
+        scores = model._of_classes.scores(model._reader.rows(moved, np.empty((240, 0))))
+        np.testing.assert_allclose(found.mean[k], scores.mean(axis=0).squeeze(), atol=1e-10)
+    assert np.all((found.mean >= 0.0) & (found.mean <= 1.0))
+    assert np.all((found.std > 0.0) & (found.std < 0.5))
+
+
+def test_a_pickle_does_not_grow_with_predictions():
+    model, _, _ = fitted()
+    X, _ = rows(240)
+    before = len(pickle.dumps(model))
+    model.predict_proba(X)
+    assert len(pickle.dumps(model)) == before

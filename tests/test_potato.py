@@ -138,3 +138,22 @@ def test_what_is_refused(rng):
     np.testing.assert_array_equal(model.transform(X), before)
     with pytest.warns(ConvergenceWarning, match="Potato still left matrices out"):
         Potato(max_iter=1).fit(X)
+
+
+@pytest.mark.parametrize("forgetting", [0.1, 0.3])
+def test_a_long_stream_of_clean_matrices_stays_clean(forgetting):
+    A = np.random.default_rng(0).standard_normal((160, 4, 50))
+    stack = A @ A.transpose(0, 2, 1) / 50
+    model = Potato(forgetting=forgetting).fit(stack[:60])
+    for i in range(60, 160):
+        model.partial_fit(stack[i][None])
+    assert model.predict(stack).mean() > 0.95
+
+
+def test_a_matrix_at_the_mean_hides_no_artefacts():
+    A = np.random.default_rng(0).standard_normal((35, 4, 50))
+    stack = A @ A.transpose(0, 2, 1) / 50
+    model = Potato().fit(stack[:30])
+    model.partial_fit(model.mean_[None])
+    loud = np.array([1.0, 1.0, 1.0, 30.0])
+    assert not model.predict(stack[30:] * np.outer(loud, loud)).any()

@@ -137,3 +137,12 @@ def test_what_is_refused(data, estimator):
     model = fitted(estimator, "precomputed", D, y)
     with pytest.raises(ValueError, match="expecting 60 features"):
         model.predict(D[:, :59])
+
+
+def test_indices_of_samples_end_with_precomputed_distances():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    y = np.arange(20) % 2
+    D = np.abs(X[:, None] - X[None]).sum(axis=2)
+    model = MetricKNNClassifier(metric="precomputed").fit(D, y)
+    assert hasattr(model, "sample_indices_")
+    assert not hasattr(model.set_params(metric="euclidean").fit(X, y), "sample_indices_")

@@ -613,3 +613,13 @@ def test_matrices_of_a_class_may_differ_by_rounding_alone(metric):
         X = np.stack([C, nearly, np.eye(3), 2.0 * np.eye(3)])
         P = MDM(metric).fit(X, [0, 0, 1, 1]).predict_proba(X)
         assert np.isfinite(P).all()
+
+
+def test_domains_of_another_kind_are_refused():
+    A = np.random.default_rng(0).standard_normal((20, 3, 30))
+    stack = A @ A.transpose(0, 2, 1) / 30
+    model = Whitening().fit(stack, domain=["a"] * 10 + ["b"] * 10)
+    with pytest.raises(ValueError, match="give domain"):
+        model.partial_fit(stack[:3])
+    with pytest.raises(ValueError, match=r"domain\[0\] is NaN"):
+        Whitening().fit(stack, domain=[np.nan] * 10 + [0.0] * 10)

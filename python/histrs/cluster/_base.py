@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -127,11 +127,24 @@ def seeds(
 ) -> list[int]:
     """Return the samples that are drawn as first centres; `costs` are of all samples beside one."""
     chosen = [int(random.randint(n_samples))]
-    least = costs(chosen[0])
+    least = finite(costs(chosen[0])[:, None], chosen)[:, 0]
     while len(chosen) < n_clusters:
         # In a unit in which sums do not overflow; where all are met exactly, of all.
         largest = least.max()
         weights = least / largest if largest > 0.0 else np.ones(len(least))
         chosen.append(int(random.choice(len(weights), p=weights / weights.sum())))
-        least = np.minimum(least, costs(chosen[-1]))
+        least = np.minimum(least, finite(costs(chosen[-1])[:, None], chosen[-1:])[:, 0])
     return chosen
+
+
+def finite(costs: Array, centres: Sequence[int]) -> Array:
+    """Return distances to some samples, a column each; refuse what no cluster can be made of."""
+    bad = np.argwhere(~(costs >= 0.0) | np.isinf(costs))
+    if len(bad) > 0:
+        row, column = bad[0]
+        raise ValueError(
+            f"The distance of X[{row}] and X[{centres[column]}] is {costs[row, column]:.3g}: "
+            "clusters take distances that are finite and not negative; choose another metric or "
+            "other parameters."
+        )
+    return costs

@@ -16,7 +16,7 @@ from histrs._checks.validation import check_random_state, unchanged_on_error
 from histrs._estimator import documented
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs.cluster._base import CLUSTERS, MetricClusters, check_clusters, seeds
+from histrs.cluster._base import CLUSTERS, MetricClusters, check_clusters, finite, seeds
 from histrs.neighbors._space import METRIC_CONSTRAINTS, chosen
 
 # A swap that gains less, as a part of the sum, is rounding.
@@ -129,6 +129,7 @@ class KMedoids(MetricClusters):
             rows = space.training(space.check(self, X))
             check_clusters(self.n_clusters, rows.shape[0])
             D = space.distances(rows, rows).astype(np.float64, copy=False)
+            finite(D, range(len(D)))
             random = check_random_state(self.random_state)
             medoids = np.array(seeds(self.n_clusters, len(D), lambda i: D[:, i], random))
             gain = self._swap(D, medoids)

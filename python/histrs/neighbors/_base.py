@@ -65,6 +65,7 @@ class BaseMetricKNN(BaseEstimator):
         self.metric_params_ = dict(self.metric_params or {})
         space = self._space()
         X, targets = space.check(self, X, y=y, **checks)
+        self.__dict__.pop("sample_indices_", None)
         if space.kind == "distances":
             self.sample_indices_ = np.arange(space.training(X).shape[0])
         else:

@@ -22,6 +22,8 @@ from histrs.spd._stack import Stack
 
 # What a mean is known to: training matrices nearer to it, beside the farthest, are as near.
 _RESOLUTION = 1e-8
+# Standard deviations below the mean at which logarithms of distances end.
+_MOST_BELOW = 6.0
 _FEWEST = 3
 
 
@@ -183,9 +185,12 @@ class Potato(TransformerMixin, RunningMeans):
             )
 
     def _move(self, stack: Stack) -> None:
+        # Distances before the mean moves towards the matrices, and none so small that one matrix
+        # decides.
+        logs = np.maximum(self._log_distances(stack), self.location_ - _MOST_BELOW * self.scale_)
         known = {0: Running(self.mean_, self.weight_seen_)}
         self.mean_, self.weight_seen_ = self._moved(known, stack)
-        logs, share = self._log_distances(stack), len(stack) / self.weight_seen_
+        share = len(stack) / self.weight_seen_
         old, location = self.location_, float(np.mean(logs))
         self.location_ = (1.0 - share) * old + share * location
         # Of what was known and what is new together.

@@ -133,6 +133,10 @@ class Whitening(TransformerMixin, RunningMeans):
         if not reset:
             parts = zip(self.references_, self.weights_seen_, strict=True)
             known = dict(zip(self.domains_.tolist(), map(Running._make, parts), strict=True))
+        if known and domain is None and list(known) != [0]:
+            raise ValueError(
+                f"Whitening has means of {len(known)} domains: give domain, one for each matrix."
+            )
         known = self._updated(known, self.metric, stack, own, np.ones(len(stack)))
         order = sorted(known)
         self.domains_ = np.array(order)
@@ -203,4 +207,7 @@ def _checked_domains(domain: ArrayLike | None, n: int) -> NDArray[Any]:
     own = np.asarray(domain)
     if own.shape != (n,):
         raise ValueError(f"domain has shape {own.shape}, expected ({n},): one for each matrix.")
+    missing = np.flatnonzero([d != d for d in own.tolist()])
+    if len(missing) > 0:
+        raise ValueError(f"domain[{missing[0]}] is NaN: give a name or a number for each matrix.")
     return own

@@ -28,7 +28,6 @@ from histrs.gaussian_process._tabular.gaps import filled, has_gaps
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.partial_dependence import (
     PartialDependence,
-    averaged,
     check_features,
     grid_of,
     grid_points,
@@ -287,9 +286,7 @@ def averages(
     weights: ArrayLike, members: Sequence[Member], parts: list[TableRows]
 ) -> tuple[Array, Array]:
     """Return mean and standard deviation of the blend's average over groups of rows."""
-    found = [
-        averaged(member.posterior, [member.view(part) for part in parts]) for member in members
-    ]
+    found = [member.averaged(parts) for member in members]
     w = np.asarray(weights)[:, None, None]
     means, stds = np.stack([mean for mean, _ in found]), np.stack([std for _, std in found])
     mean = np.sum(w * means, axis=0)

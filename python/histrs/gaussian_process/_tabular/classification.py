@@ -67,11 +67,10 @@ class ClassFit:
             return scores, *kept_weights(shares)
 
         scores, kept, shares = weighed()
-        if T.shape[1] <= log_odds.MOST_CLASSES:
-            for k in kept:
-                if groups[k].name == "levels":
-                    groups[k] = log_odds.instead_of(groups[k], targets)
-                    scores, kept, shares = weighed()
+        for k in kept:
+            if groups[k].name == "levels":
+                groups[k] = log_odds.instead_of(groups[k], targets)
+                scores, kept, shares = weighed()
         blended, codes = scores[:, :, kept] @ shares, codes[rows]
         pool = ClassPool(blended, codes, weights, rows_of(targets.stays, rows))
         off = np.mean((scores - of_rows[:, :, None]) ** 2, axis=1)

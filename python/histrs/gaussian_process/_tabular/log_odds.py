@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +17,28 @@ from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process._tabular.groups import Group
 from histrs.gaussian_process._tabular.members import Member, Targets
+from histrs.gaussian_process._tabular.partial_dependence import averaged
 from histrs.gaussian_process._tabular.rows import TableRows
 
 # Prior variances that are tried, in units of what suits small effects.
-_VARIANCES = (0.5, 1.0, 2.0)
+_VARIANCES = (1.0, 0.5)
 # Largest entry of the gradient that is left.
-_TOL = 1e-3
-# More classes stay regressed: each has Newton steps of its own.
-MOST_CLASSES = 10
+_TOL = 1e-2
+# Entries of matrices between codes, over all classes: Newton steps on more take longer than all
+# else of a fit.
+_MOST_ENTRIES = 5e7
+
+
+class _Found(NamedTuple):
+    """A mode, less what only its search asks for."""
+
+    loss: float
+    """Mean log loss of rows that are left out."""
+    odds: Array
+    """Of these."""
+    system: System
+    weights: Array
+    bias: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,52 +70,81 @@ class LogOdds(Member):
             weights = np.concatenate([np.ones(k) if w is None else w for w, k in parts])
         T = np.vstack([self.T, T])
         pairs = zip(T.T, self.variances, strict=True)
-        modes = [_mode(bound, t > 0.0, v, weights) for t, v in pairs]
-        return self.of(modes, T, weights)
+        found = [_found(_mode(bound, t > 0.0, v, weights), bound) for t, v in pairs]
+        return self.of(found, T, weights)
+
+    def averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
+        """Return mean and standard deviation of the average indicator over groups of rows.
+
+        The standard deviation is that of the log odds times the slope of the indicator.
+        """
+        # With factors that nothing keeps.
+        systems = tuple(replace(system) for system in self.posterior.systems)
+        posterior = replace(self.posterior, systems=systems, _made={})
+        _, std = averaged(posterior, [self.view(part) for part in parts])
+        centre, unit = _scale(self.T)
+        p = [expit(super(LogOdds, self).mean(part) + self.biases) for part in parts]
+        means = np.stack([of_rows.mean(axis=0) for of_rows in p])
+        slopes = np.stack([np.mean(of_rows * (1.0 - of_rows), axis=0) for of_rows in p])
+        return (means - centre) / unit, slopes / unit * std
 
     @classmethod
-    def of(cls, modes: list[Mode], T: Array, row_weights: Array | None) -> Self:
+    def of(cls, found: list[_Found], T: Array, row_weights: Array | None) -> Self:
         """Return the member of modes that were found."""
-        system = modes[0].system
-        # Only its kernel and rows are asked for: without the factor.
-        system = replace(system, bound=system.bound.lighter())
-        weights = np.column_stack([mode.weights for mode in modes])
-        posterior = Posterior((system,), weights, {}, _TOL)
         return cls(
             "levels",
-            posterior,
+            Posterior(
+                tuple(mode.system for mode in found),
+                np.column_stack([mode.weights for mode in found]),
+                {},
+                _TOL,
+            ),
             T,
-            variances=tuple(mode.system.amplitude for mode in modes),
-            biases=np.array([mode.bias for mode in modes]),
+            variances=tuple(mode.system.amplitude for mode in found),
+            biases=np.array([mode.bias for mode in found]),
             row_weights=row_weights,
         )
 
 
 def instead_of(group: Group, targets: Targets) -> Group:
-    """Return a group of functions on levels that least squares learned, as log odds."""
+    """Return a group of functions on levels that least squares learned, as log odds.
+
+    With too many codes and classes, it stays as it is.
+    """
     (learned,) = group.learned
     least_squares = learned.member().posterior
-    bound, amplitude = least_squares.bound, least_squares.system.amplitude
+    bound, amplitude = least_squares.bound.lighter(), least_squares.system.amplitude
+    n_codes = float(sum(bound.kernel.n_codes))
+    if n_codes**2 * targets.T.shape[1] > _MOST_ENTRIES:
+        return group
     centre, unit = _scale(targets.T)
-    modes = [
+    found = [
         _best(bound, t > 0.0, amplitude / u**2, targets)
         for t, u in zip(targets.T.T, unit, strict=True)
     ]
-    odds = np.column_stack([mode.left_out(targets.stays) + mode.bias for mode in modes])
+    odds = np.column_stack([mode.odds for mode in found])
     means = ((expit(odds) - centre) / unit)[targets.told]
-    member = LogOdds.of(modes, targets.T, targets.weights)
+    member = LogOdds.of(found, targets.T, targets.weights)
     return replace(group, learned=(replace(learned, means=means, member=lambda: member),))
 
 
-def _best(bound: Bound, positive: NDArray[np.bool_], variance: float, targets: Targets) -> Mode:
-    found, start = [], None
+def _best(bound: Bound, positive: NDArray[np.bool_], variance: float, targets: Targets) -> _Found:
+    best, start = None, None
     for multiple in _VARIANCES:
         mode = _mode(bound, positive, multiple * variance, targets.weights, start)
         odds = mode.left_out(targets.stays) + mode.bias
         losses = -log_expit(np.where(positive, odds, -odds))
-        found.append((float(np.average(losses, weights=targets.weights)), mode))
+        loss = float(np.average(losses, weights=targets.weights))
+        if best is None or loss < best.loss:
+            best = _found(mode, bound, loss, odds)
         start = mode.weights
-    return min(found, key=lambda pair: pair[0])[1]
+    assert best is not None
+    return best
+
+
+def _found(mode: Mode, bound: Bound, loss: float = np.inf, odds: Array | None = None) -> _Found:
+    system = replace(mode.system, bound=bound)
+    return _Found(loss, np.empty(0) if odds is None else odds, system, mode.weights, mode.bias)
 
 
 def _mode(

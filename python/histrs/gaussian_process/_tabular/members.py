@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from histrs._checks.rows import in_row_blocks
 from histrs._typing import Array
 from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
+from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._kernels.additive import AdditiveTerms, Interactions
 from histrs.gaussian_process._kernels.algebra import Constant
 from histrs.gaussian_process._kernels.distances import DistanceMixture, Norm
@@ -29,6 +31,7 @@ from histrs.gaussian_process._posterior.cached_variance import CachedVariance
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._rows import appended, roots, rows_of
 from histrs.gaussian_process._systems.system import System
+from histrs.gaussian_process._tabular.partial_dependence import averaged
 from histrs.gaussian_process._tabular.rows import TableRows
 
 MemberName: TypeAlias = Literal["even", "levels", "radial", "ranks"]
@@ -157,11 +160,20 @@ class Member:
 
     def mean(self, rows: TableRows) -> Array:
         """Return means of targets."""
-        posterior, bound = self.posterior, self.posterior.bound
-        score = posterior.once(
-            "score of targets", lambda: bound.score(posterior.weights, None, "linear")
-        )
-        return score.evaluate(bound.rows_of(self.view(rows)), bound.n_threads)
+        bound = self.posterior.bound
+        return self._score.evaluate(bound.rows_of(self.view(rows)), bound.n_threads)
+
+    @cached_property
+    def _score(self) -> Score:
+        return self.posterior.bound.score(self.posterior.weights, None, "linear")
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what cannot be computed again."""
+        return {k: v for k, v in vars(self).items() if k != "_score"}
+
+    def averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
+        """Return mean and standard deviation of the average over groups of rows."""
+        return averaged(self.posterior, [self.view(part) for part in parts])
 
     def importances(self, n_columns: int) -> Array:
         """Return which part of the variance of functions is of each column that it takes."""
