@@ -172,8 +172,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an entry of `X` or `y` is NaN or infinite, or `y` is of one class or of more than
-            1,000, or if rows that were drawn have the same `y`.
+            If an entry of `X` or `y` is NaN or infinite. If `y` has one class, or more than 1,000.
+            If all rows drawn have the same `y`.
 
         Warns
         -----

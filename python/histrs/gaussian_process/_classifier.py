@@ -226,9 +226,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         Raises
         ------
         ValueError
-            As `fit`; if `X` has other columns than the data before; if labels are neither in
-            `classes` nor known, or of another type; with ``class_weight="balanced"``, which asks
-            for all rows at once.
+            As `fit`. If `X` has other columns than the data before. If labels are neither in
+            `classes` nor known, or of another type. With ``class_weight="balanced"``, which needs
+            all rows at once.
 
         Examples
         --------
@@ -528,9 +528,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         r"""Return class probabilities.
 
         With ``calibration="leave-one-out"`` they are
-        :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`, with a
-        temperature, matrix and offsets that make the labels of training rows likely, each
-        predicted by a fit without it. They take no longer than the means.
+        :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`.
+        Temperature, matrix and offsets make the labels of training rows likely, each predicted by
+        a fit without it. They take no longer than the means.
 
         With ``calibration=None`` they are what the model says without further fitting: the targets
         of a row are its latent functions plus Gaussian noise. Of all target vectors only those with

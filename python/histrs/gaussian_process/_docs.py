@@ -109,12 +109,12 @@ indices : array-like of int
 }
 _SAMPLE_WEIGHT = """
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows: the noise variance of a row is that of all, `noise_`, over its weight, and
-    it counts as much as that where probabilities are calibrated. A whole weight is so many equal
-    rows, and rows that are equal, targets too, are one of their weights together. Where no rows
-    have equal columns and different targets, they may be copies of one measurement: weights then
-    count in units of their mean where noise is learned, so that copies of all rows change nothing.
-    A row of weight 0 is as if it were not there.
+    Weights of the rows. The noise variance of a row is `noise_` over its weight; calibration of
+    probabilities weighs the row too. A whole weight is that many equal rows, and rows with equal
+    columns and targets are one row of their total weight. If no rows have equal columns and
+    different targets, equal rows may be copies of one measurement. Noise is then learned with
+    weights in units of their mean, so that copies of all rows change nothing. A row of weight 0 is
+    left out.
 """
 FIT = {
     "y": """

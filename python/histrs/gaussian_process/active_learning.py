@@ -54,9 +54,9 @@ def query(
     ``"random"``      a random number
     ================= ==================================== ========
 
-    ``"variance-reduction"``, the default, takes the row by whose label the variances of the others
-    in the pool fall most (Cohn, 1996): with posterior covariances :math:`c` of latent functions,
-    the row with the largest
+    ``"variance-reduction"``, the default, takes the row whose label lowers the variances of the
+    others in the pool most (Cohn, 1996). With posterior covariances :math:`c` of latent functions,
+    it is the row with the largest
 
     .. math:: \frac{\sum_{x'} u(x') c(x, x')^2}{\sigma^2(x)},
 
@@ -87,8 +87,8 @@ def query(
     Raises
     ------
     ValueError
-        If the strategy is unknown or needs classes that a regressor has not, the pool has fewer
-        rows than are asked for, or rows of another width than the training data.
+        If the strategy is unknown, or needs classes and `model` is a regressor. If the pool has
+        fewer rows than are asked for, or another number of columns than the training data.
 
     References
     ----------

@@ -133,7 +133,7 @@ class KernelProjectionMap(LandmarkMap):
         Raises
         ------
         ValueError
-            If an entry is not one the kernel takes (the message names it).
+            If the kernel does not take an entry, which the message names.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)

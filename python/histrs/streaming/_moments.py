@@ -80,11 +80,11 @@ class Moments:
     Notes
     -----
     Rows may be float32; all sums are float64. `update` cuts its rows into blocks of 4096 from the
-    first one on, and adds block after block with one symmetric product of BLAS. So, with the same
-    BLAS, the same number of its threads and the same processor, results have the same bits for
-    all ways of cutting one sequence of rows, all with targets or all without, into chunks whose
-    sizes, but the last, are multiples of 4096. Otherwise, and for `merge`, they agree up to
-    rounding. A dense array, a memmap and CSR give the same bits.
+    first one on, and adds block after block with one symmetric product of BLAS. Results therefore
+    have the same bits for all chunks whose sizes, but the last, are multiples of 4096. This holds
+    for rows in one order, all with targets or all without, and for one BLAS, number of threads and
+    processor. Otherwise, and for `merge`, they agree up to rounding. A dense array, a memmap and
+    CSR give the same bits.
 
     References
     ----------

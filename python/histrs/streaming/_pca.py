@@ -51,10 +51,9 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Parameters
     ----------
     n_components : int or float, default=None
-        Number of components, at most that of the features; None keeps as many as there are
-        features, or rows where these are fewer; a row of weight 2 counts as two. A number between 0
-        and 1 keeps as few as have more than this share of the total variance, those of the rows of
-        the moment.
+        Number of components, at most that of the features. None keeps one for each feature, or for
+        each row if these are fewer; a row of weight 2 counts as two. A number between 0 and 1 keeps
+        the fewest that have more than this fraction of the total variance of the current rows.
     whiten : bool, default=False
         Whether transformed rows are divided by the standard deviations of the components, so that
         those of training have variances of 1. Components without variance, up to rounding, stay.

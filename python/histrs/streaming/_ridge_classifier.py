@@ -411,10 +411,10 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     ) -> NDArray[Any]:
         """Return the probabilities of the classes.
 
-        They are those of the softmax that is calibrated, or without one of scores times one number,
-        `inverse_temperature_`, for which the labels of rows, by models of all others, are most
-        likely. So the most probable class is the prediction. Of several labels per row, each has a
-        probability of its own, and those above a half are predicted.
+        They are those of the calibrated softmax. Without one, they are the softmax of scores times
+        `inverse_temperature_`, which makes left-out labels most likely, so that the most probable
+        class is the prediction. With several labels per row, each has a probability of its own, and
+        those above a half are predicted.
 
         Parameters
         ----------

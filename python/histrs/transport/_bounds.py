@@ -118,9 +118,9 @@ def relaxed_bounds(
         D(a, b) \ge \max\Bigl( \sum_i a_i \min_{j: b_j > 0} M_{ij},
                                \sum_j b_j \min_{i: a_i > 0} M_{ij} \Bigr)
 
-    The relaxed word mover's distance (Kusner et al. 2015), all of whose nearest-bin distances to
-    one histogram are found once and then shared by every pair with it (Atasu et al. 2017). It
-    holds for every ground distance, and is strong where histograms are sparse.
+    The relaxed word mover's distance (Kusner et al. 2015). Nearest-bin distances to a histogram
+    are found once for all pairs with it (Atasu et al. 2017). The bound holds for every cost matrix,
+    and is strong where histograms are sparse.
 
     Parameters
     ----------

@@ -39,9 +39,9 @@ def emd_distances(
         D(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b} \sum_{ij} T_{ij} M_{ij}
 
     Equation 2 of [1]_, by the network simplex method (chapter 11 of [2]_) on strongly feasible
-    trees [3]_. Bins without mass are left out and, where `M` is a metric of up to 1,024 bins, so
-    is the mass that both histograms have in a bin: it stays. Time grows with about the cube of
-    the number of bins that are left. A metric if `M` is one.
+    trees [3]_. Bins without mass are left out. Where `M` is a metric of up to 1,024 bins, mass that
+    both histograms have in a bin stays, and is left out too. Time grows with about the cube of the
+    number of bins that are left. The distance is a metric if `M` is one.
 
     Parameters
     ----------

@@ -71,8 +71,8 @@ def partial_sinkhorn_distances(
     Raises
     ------
     ValueError
-        If an entry is negative, NaN or infinite, `M` has the wrong shape, a row has less than
-        `mass`, or a parameter is out of range; the message names row and column.
+        If an entry is negative, NaN or infinite, or a row has less than `mass`; the message names
+        row and column. If `M` has the wrong shape, or a parameter is out of range.
 
     Warns
     -----

@@ -32,9 +32,8 @@ class Interactions(Kernel):
     units nor origins of features matter, and a pair's function has a mean of 0 over the values of
     each of its features: it holds no main effect. The block of a pair is explicit, so that products
     take time linear in the rows. Pairs are chosen by histograms of the residuals, as in FAST
-    ([1]_). The weight of chosen pairs is that of largest likelihood of rows that did not choose
-    them, each half of them with the pairs of the other, up to 2,048 rows; of more, that of 1,024 of
-    them.
+    ([1]_). Their weight has the largest marginal likelihood of rows that did not choose them. Up to
+    2,048 rows, each half has the pairs of the other half; of more rows, 1,024 are held out.
 
     Parameters
     ----------
