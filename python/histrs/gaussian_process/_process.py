@@ -714,8 +714,8 @@ class GaussianProcess(BaseEstimator):
         bins = self._asked.bins
         if bins.n_bins is None or not self.__sklearn_is_fitted__():
             raise AttributeError(
-                "quantization_error_bound_ is there after a fit, and with n_bins: predictions are "
-                "exact without."
+                "quantization_error_bound_ needs a fit with n_bins; predictions are exact without "
+                "n_bins."
             )
         posterior: Posterior = self._answering()["_posterior"]
         return posterior.score(self._predicted, bins.n_bins, bins.interpolation).error_bound()

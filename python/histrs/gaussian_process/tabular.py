@@ -259,7 +259,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         rows, weights = self._to_add(X, given)
         Y = Y.reshape(len(Y), -1)
         if Y.shape[1] != len(self._fits):
-            raise ValueError(f"y has {Y.shape[1]} targets, and the fit has {len(self._fits)}.")
+            raise ValueError(f"y has {Y.shape[1]} targets, but fit had {len(self._fits)}.")
         self._rows, fits = self._rows.joined(rows), []
         for fit, column in zip(self._fits, Y.T, strict=True):
             seen = np.flatnonzero(~np.isnan(column))
@@ -380,8 +380,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         found = [fit.left_out_moments for fit in self._fits]
         if any(len(mean) < len(self._rows.values) for mean, _ in found):
             raise ValueError(
-                "Some rows are not left out: targets miss them, they were added, or there are more "
-                "than 6,000."
+                "Leave-one-out predictions need a target in every row, at most 6,000 rows, and no "
+                "rows from partial_fit: use sklearn.model_selection.cross_val_predict."
             )
         mean, std = (np.column_stack(part) for part in zip(*found, strict=True))
         return self._shaped(mean), self._shaped(std)
@@ -628,8 +628,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     def _check_declared(self, classes: ArrayLike | None) -> None:
         if classes is not None and set(np.unique(classes)) != set(self.classes_):
             raise ValueError(
-                f"classes = {np.unique(classes).tolist()}, and the first rows have "
-                f"{self.classes_.tolist()}: fit rows of all classes, and of no others."
+                f"classes = {np.unique(classes).tolist()}, but the rows of the first call have "
+                f"{self.classes_.tolist()}: give rows of all classes in the first call."
             )
 
     def _extend(
@@ -648,7 +648,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         unknown = np.setdiff1d(kept, self.classes_)
         if len(unknown) > 0:
             raise ValueError(
-                f"y has a class that the fit had not, {unknown[0].item()!r}: fit again."
+                f"y has the class {unknown[0].item()!r}, which fit has not seen: call fit with "
+                "all rows."
             )
         rows, weights = self._to_add(X, given)
         codes = np.searchsorted(self.classes_, kept)

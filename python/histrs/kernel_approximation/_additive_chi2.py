@@ -334,8 +334,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         largest = high.max(initial=0.0)
         if largest > np.finfo(X.dtype).max / 2:
             raise ValueError(
-                f"X has values up to {largest:.3g}, of which a sum of two overflows; divide X by a "
-                "scale."
+                f"X has values up to {largest:.3g}, whose sums overflow; divide X by a scale."
             )
         return low, high
 

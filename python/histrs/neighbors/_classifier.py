@@ -159,7 +159,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     def _encode_outputs(self, y: NDArray[Any]) -> None:
         if self.class_weight is not None:
             raise ValueError(
-                f"class_weight = {self.class_weight!r} is of one label per row, and y has "
+                f"class_weight = {self.class_weight!r} needs one label per row, but y has "
                 f"{y.shape[1]}: leave it at None, or give sample_weight."
             )
         classes, codes = zip(*(encode(column) for column in y.T), strict=True)

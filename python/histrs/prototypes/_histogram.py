@@ -93,9 +93,10 @@ class HistogramCompressor(LearnedPrototypes):
         Weight of the entropy, in the units of `M`. "scale" is a tenth of the median of the
         positive, finite entries.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Inverse temperature. "scale" adapts it to the distances between samples and first
-        prototypes. "cv" chooses among five multiples, from 0.5 to 8, by three-fold accuracy.
-        "optuna" searches from 0.25 to 16 times it, and needs ``pip install "histrs[tune]"``.
+        Inverse temperature. "scale" makes :math:`\gamma^2` one over the mean difference between the
+        distances to the nearest first prototypes of the right and of wrong classes. "cv" chooses
+        among five multiples, from 0.5 to 8, by three-fold accuracy. "optuna" searches from 0.25 to
+        16 times it, and needs ``pip install "histrs[tune]"``.
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class; "rmhc" improves it by
         :class:`~histrs.prototypes.RandomMutationNN`.

@@ -200,8 +200,7 @@ class CodeNeighbors(BaseEstimator):
         quantizer = given.estimator if isinstance(given, FrozenEstimator) else given
         if not isinstance(quantizer, ProductQuantizer):
             raise ValueError(
-                f"quantizer = {given!r}: codes are read by the fitted ProductQuantizer that made "
-                "them."
+                f"quantizer = {given!r}: give the fitted ProductQuantizer that made the codes."
             )
         check_is_fitted(quantizer)
         return quantizer

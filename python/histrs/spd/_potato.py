@@ -178,8 +178,8 @@ class Potato(TransformerMixin, RunningMeans):
         self.location_, self.scale_ = float(np.mean(logs)), float(np.std(logs))
         if not self.scale_ > _RESOLUTION:
             raise ValueError(
-                "X has distances to its mean that do not differ, or overflow: z-scores take "
-                "matrices that differ."
+                "All matrices of X are equally far from their mean, or distances overflow, so "
+                "there are no z-scores: give more different matrices, or scale X down."
             )
 
     def _move(self, stack: Stack) -> None:

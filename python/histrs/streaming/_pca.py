@@ -311,7 +311,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with unchanged_on_error(self):
             if T.shape[1] != self.n_components_:
                 raise ValueError(
-                    f"X has {T.shape[1]} columns, and there are {self.n_components_} components."
+                    f"X has {T.shape[1]} columns, but StreamingPCA has {self.n_components_} "
+                    "components: give rows that transform returned."
                 )
             directions = self.components_ * self._sizes()[:, None]
             with may_overflow():

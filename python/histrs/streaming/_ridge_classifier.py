@@ -456,8 +456,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             given = getattr(self, name)
             if given is not None and given not in ("auto", "softmax"):
                 raise ValueError(
-                    f"{name} = {given!r} is of one class per row, and y has {n_labels} labels: "
-                    f"leave {name} as it is by default."
+                    f"{name} = {given!r} needs one class per row, but y has {n_labels} labels: "
+                    f"leave {name} at its default."
                 )
         self.classes_, self._has_labels = np.arange(n_labels), True
 

@@ -163,7 +163,7 @@ def sinkhorn_barycenter(
     M = real_array(M, "M")
     X, _ = check_pair(X, None)
     if X.shape[0] == 0:
-        raise ValueError("X has no rows, and nothing has no barycentre.")
+        raise ValueError("X has no rows: give at least one histogram.")
     M = check_ground_distance(M, X.shape[1], M.shape[1] if M.ndim == 2 else X.shape[1])
     with may_overflow():
         mass = float(X[[0]].astype(np.float64).sum())

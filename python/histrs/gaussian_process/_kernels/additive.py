@@ -96,8 +96,8 @@ class Interactions(Kernel):
         self.check()
         if self.are_found:
             raise ValueError(
-                f"{self!r} looks for pairs in what Intersection leaves of untransformed features, "
-                "beside no other term: name the pairs."
+                f"{self!r} can only choose pairs in Intersection() + Interactions(), without a "
+                "transform and without other terms: name the pairs, such as [(0, 1)]."
             )
         X = as_matrix(X)
         pairs = check_pairs(self.pairs, X.shape[1], None)  # type: ignore[arg-type]
@@ -130,7 +130,10 @@ class AdditiveTerms:
         """Take an expression apart, and check its terms; `scale` multiplies all of it."""
         functions, pairs = _taken_apart(kernel)
         if functions is None:
-            raise ValueError(f"{kernel!r} is no sum of functions of features and of pairs.")
+            raise ValueError(
+                f"{kernel!r} is not additive: give Intersection() or Splines(), or one of these "
+                "plus Interactions()."
+            )
         found = cls(scale, functions, pairs)
         found.check()
         return found

@@ -99,7 +99,8 @@ class _Pair(Kernel):
             return first
         if "covariances" in (first, second):
             raise ValueError(
-                f"{self.k1!r} is of {first} and {self.k2!r} of {second}: rows are not both."
+                f"{self.k1!r} takes {first}, but {self.k2!r} takes {second}: combine kernels "
+                "that take the same rows."
             )
         return max(first, second, key=_NUMBERS.index)
 

@@ -139,14 +139,14 @@ class Intersection(Kernel):
         self.check()
         if self.levels is not None:
             raise ValueError(
-                f"{self!r} is solved on levels where it is the whole kernel: set levels=None "
-                "beside other terms."
+                f"{self!r} must be the whole kernel, because it has levels: set levels=None, or "
+                "remove the other terms."
             )
         given = self.feature_weights
         if isinstance(given, str) and given in ("relevance", "ard"):
             raise ValueError(
-                f"{self!r} learns weights of features where its matrix is never formed, as "
-                "IntersectionGPRegressor and IntersectionGPClassifier do: give the weights."
+                f"{self!r} learns feature_weights only in IntersectionGPRegressor and "
+                "IntersectionGPClassifier: use these, or give an array of weights."
             )
         columns = _histrs.SortedColumns(to_core(as_matrix(X)), n_threads)
         self._core = weighted_kernel(self.transform, self.exponent, given, columns, n_threads)
