@@ -196,8 +196,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         -------
         vectors : ndarray of shape (n_images, n_cells * 2 * n_components * n_described)
             By cells, level after level and row by row; within a cell the means of the first
-            component, of the second, and so on, and then the deviations. `n_described` is the
-            number of columns without positions. Float32 when the features are.
+            component, of the second, and so on, and then the standard deviations. `n_described` is
+            the number of columns without positions. Float32 when the features are.
 
         Raises
         ------

@@ -84,8 +84,8 @@ def shape_context(
 ) -> Array:
     r"""Compute log-polar histograms of the edge points of images.
 
-    Of the edge points of an image, :math:`p_1, \ldots, p_n`, the shape context of :math:`p_i` is
-    the histogram
+    The shape context of an edge point :math:`p_i` of an image, among its edge points
+    :math:`p_1, \ldots, p_n`, is the histogram
 
     .. math:: h_i(k) = \#\{ j \ne i : p_j - p_i \in \mathrm{bin}(k) \}
 

@@ -533,8 +533,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         a fit without it. They take no longer than the means.
 
         With ``calibration=None`` they are what the model says without further fitting: the targets
-        of a row are its latent functions plus Gaussian noise. Of all target vectors only those with
-        a single +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
+        of a row are its latent functions plus Gaussian noise. Only target vectors with a single
+        +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
 
         .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
                   \propto \exp(2 \mu_c / \sigma_c^2),

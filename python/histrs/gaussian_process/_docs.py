@@ -26,9 +26,9 @@ solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Sol
 tol : float, default=1e-4
     Largest entry of a residual, as part of the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
-    Of the posterior. "exact" solves for each row; "cached" takes a score from directions that are
-    found once; "auto" is "exact" where a system was factorised, else "cached". The others are
-    bounds above, of additive kernels (eqs. 29 and 30).
+    How variances are computed. "exact" solves for each row; "cached" takes a score from directions
+    that are found once; "auto" is "exact" where a system was factorised, else "cached". The others
+    are bounds above, of additive kernels (eqs. 29 and 30).
 n_bins : int, Bins or None, default=None
     Cells per column of a look-up table that predicts in constant time, of an additive kernel; None
     predicts exactly.

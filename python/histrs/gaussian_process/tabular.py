@@ -55,8 +55,8 @@ from histrs.gaussian_process._tabular.transforms import TransformName, named
 TABULAR_GP = {
     "members": """
 members : "auto" or list of {"levels", "radial", "ranks"}, default="auto"
-    The processes that are blended; "auto" is all three. Of numbers, there is "even" too: "auto"
-    takes it alone up to 100 rows, and beside the others up to 1,000.
+    The processes that are blended; "auto" is all three. For tables of numbers there is "even"
+    too: "auto" takes it alone up to 100 rows, and beside the others up to 1,000.
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
@@ -81,10 +81,10 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     "even"    lines, a Laplace kernel and curves, with all columns alike
     ========= ====================================================================================
 
-    Every column has a weight in the first three, of largest evidence; two categories are equal or
-    not. The last is an average over the most likely of 112 kernels and their noise, for few
-    rows, of which a maximum is too sure. Weights
-    of members are those with the least squared error of rows that are left out, in closed form.
+    Every column has a weight in the first three, of largest marginal likelihood; two categories
+    are equal or not. The last is an average over the most likely of 112 kernels and their noise,
+    because a maximum is too sure for few rows. Weights of members are those with the least squared
+    error of rows that are left out, in closed form.
 
     Predictions have a distribution: a second process tells from squared residuals of rows that are
     left out how wide it is where, and the residuals themselves tell its shape.
@@ -122,7 +122,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     training rows that are near in the others, several at a time, and the spread of these is part of
     the answer.
 
-    Up to 6,000 rows, systems are factorised. Of more, "radial" and "ranks" keep all pairs of at
+    Up to 6,000 rows, systems are factorised. With more, "radial" and "ranks" keep all pairs of at
     most 65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are left
     out then, until members have their weights.
 
@@ -457,7 +457,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
     The members are those of `TabularGPRegressor`, learned from indicators of the classes, and so
-    are their weights. Of up to ten classes, "levels" are log odds of each class, with a Bernoulli
+    are their weights. With up to ten classes, "levels" are log odds of each class, with a Bernoulli
     likelihood and Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). A
     conditional logit turns the blend into probabilities; it is learned from training rows that are
     left out.

@@ -59,8 +59,8 @@ class KernelProjectionMap(LandmarkMap):
 
     Notes
     -----
-    Of :math:`K_{ZZ}`, eigenvalues below `D` times the machine precision times the largest count
-    as zero in the pseudo-inverse.
+    Eigenvalues of :math:`K_{ZZ}` below `D` times the machine precision times the largest count as
+    zero in the pseudo-inverse.
 
     References
     ----------

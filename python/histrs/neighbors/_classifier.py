@@ -206,7 +206,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         return np.column_stack([classes[np.argmax(part, axis=1)] for classes, part in outputs])
 
     def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any] | list[NDArray[Any]]:
-        """Return the share of the votes of every class.
+        """Return the fraction of the votes for every class.
 
         Parameters
         ----------

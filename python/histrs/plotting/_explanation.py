@@ -21,7 +21,9 @@ def plot_explanation(
     max_features: int = 10,
     ax: Any = None,
 ) -> Any:
-    """Draw what features and pairs add to one prediction, the largest first, with two deviations.
+    """Draw what features and pairs add to one prediction, with two standard deviations.
+
+    The largest come first.
 
     Parameters
     ----------

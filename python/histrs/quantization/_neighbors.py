@@ -52,7 +52,7 @@ class CodeNeighbors(BaseEstimator):
     :math:`|x - \sum_l z_l|^2 = |x|^2 - 2 \sum_l x \cdot z_l + |\sum_l z_l|^2`, of which the last
     term is kept for each indexed row.
 
-    The methods are those of `sklearn.neighbors.NearestNeighbors`, and the answers those of its
+    The methods are those of `sklearn.neighbors.NearestNeighbors`, and the neighbours those of its
     brute-force search among decoded rows.
 
     Parameters
@@ -78,7 +78,7 @@ class CodeNeighbors(BaseEstimator):
         With several levels and a Euclidean distance, the squared norm of each indexed row about the
         mean codewords, in units of the largest codeword.
     metric_ : str
-        The metric of the answers, whatever is set later.
+        The metric of the fit.
     n_samples_fit_ : int
         Number of indexed rows.
     n_features_in_ : int

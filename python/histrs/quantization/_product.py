@@ -207,8 +207,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows, non-negative unless the metric is Euclidean. Of a memory map only the rows
-            that are drawn are read, once they have been checked.
+            Finite rows, non-negative unless the metric is Euclidean. After the check of
+            a memory map, only the drawn rows are read.
         y : None
             Not used.
 

@@ -66,9 +66,9 @@ class Potato(TransformerMixin, RunningMeans):
 
     Notes
     -----
-    Of the same matrices, z-scores are those of pyRiemann's ``Potato``. Its `partial_fit` moves to
-    the mean of all matrices that it is given, by a share `alpha`; with a `forgetting` of `alpha`
-    the share becomes that in the long run.
+    For the same matrices, z-scores are those of pyRiemann's ``Potato``. Its `partial_fit` moves by
+    a fraction `alpha` to the mean of all matrices that it is given. A `forgetting` of `alpha` tends
+    to that fraction.
 
     References
     ----------
@@ -152,7 +152,7 @@ class Potato(TransformerMixin, RunningMeans):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Move towards those of more matrices that are clean, by their share of all.
+        """Move towards more matrices that are clean, by their fraction of all.
 
         The first call is a `fit`. Matrices that `predict` takes for artefacts are left out.
 

@@ -71,7 +71,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     explained_variance_ : ndarray of shape (n_components,)
         Variances of the components.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        The same as shares of the total variance.
+        The same as fractions of the total variance.
     mean_ : ndarray of shape (n_features,)
         Mean of the rows.
     moments_ : Moments
@@ -350,7 +350,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def explained_variance_ratio_(self) -> Array:
-        """Variances of the components as shares of the total variance."""
+        """Variances of the components as fractions of the total variance."""
         values, total = self._decomposed()[0], self._total
         return np.asarray(values / total if total > 0 else np.zeros_like(values))
 

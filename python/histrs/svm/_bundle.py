@@ -229,8 +229,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            Rows, or features with `input="features"`. Of a dask array the workers keep the
-            features; the map must be fitted, in a `FrozenEstimator`.
+            Rows, or features with `input="features"`. The workers keep the features
+            of a dask array; the map must be fitted, in a `FrozenEstimator`.
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None

@@ -32,7 +32,7 @@ def centroid_bounds(
 
     .. math:: D(a, b) \ge \Bigl\| \sum_i a_i p_i - \sum_j b_j p_j \Bigr\|_2
 
-    It holds where the ground distance is the Euclidean distance of the bins' positions
+    It holds where the cost matrix is the Euclidean distance of the bins' positions
     :math:`p`, or larger (Rubner, Tomasi and Guibas 2000). Its cost is one product.
 
     Parameters
@@ -71,7 +71,7 @@ def projection_bounds(
     .. math:: D(a, b) \ge \max_k \int \bigl| F^{(k)}_a(t) - F^{(k)}_b(t) \bigr| \, dt
 
     :math:`F^{(k)}` is the cumulative mass along axis :math:`k`, and the integral is the distance
-    of the projections on it (Cohen and Guibas 1997). It holds where the ground distance is the
+    of the projections on it (Cohen and Guibas 1997). It holds where the cost matrix is the
     Euclidean distance of the bins' positions, or larger, and is never below the difference of
     the centres of mass along an axis. The cost of a pair is proportional to the number of
     distinct coordinates.

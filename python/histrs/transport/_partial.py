@@ -40,8 +40,8 @@ def partial_sinkhorn_distances(
             \sum T = \mathrm{mass}}
             \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}
 
-    Section 5 of [1]_. What is not moved costs nothing, so that clutter that only one of two
-    histograms has is left out. Half-steps maximise the dual exactly, over the potential of one side
+    Section 5 of [1]_. Mass that is not moved costs nothing, so that clutter in only one of two
+    histograms is left out. Half-steps maximise the dual exactly, over the potential of one side
     and the mass together, and are accelerated as those of `histrs.metrics.sinkhorn_distances`.
 
     Parameters
