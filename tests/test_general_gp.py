@@ -502,7 +502,7 @@ def test_views_of_two_terms_come_and_go_together(rng):
 @pytest.mark.parametrize("name", ["relevance", "ard"])
 def test_weights_of_features_are_not_learned_where_the_matrix_is_formed(name):
     X = np.random.default_rng(0).random((20, 3))
-    with pytest.raises(ValueError, match=f"feature_weights='{name}'.*give the weights"):
+    with pytest.raises(ValueError, match=f"feature_weights='{name}'.*give an array of weights"):
         GPRegressor(Intersection(feature_weights=name) + Radial()).fit(X, X[:, 0])
 
 
