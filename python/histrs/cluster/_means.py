@@ -124,7 +124,7 @@ class MetricKMeans(MetricClusters):
     max_iter : int, default=100
         Most iterations of a start.
     tol : float, default=1e-4
-        The iteration ends when the sum falls by less, as a part of itself.
+        The iteration ends when the sum falls by less, as a fraction of itself.
     {random_state}
 
     Attributes

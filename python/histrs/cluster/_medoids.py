@@ -38,7 +38,7 @@ class KMedoids(MetricClusters):
     n_clusters : int, default=8
         Number of clusters.
     metric : str or callable, default="auto"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`.
+        A metric of :class:`~histrs.neighbors.MetricKNNClassifier`.
     {metric_params}
     max_iter : int, default=300
         Most swaps.

@@ -80,7 +80,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Largest expected fraction of selected columns that do not matter. It can be changed after
         the fit.
     task : {"auto", "regression", "classification"}, default="auto"
-        What `y` is. "auto" takes strings, Booleans and whole numbers for classes, but numbers
+        The kind of `y`. "auto" takes strings, Booleans and whole numbers for classes, but numbers
         with fractions, or of more than 20 values with less than 10 rows each, for targets. Counts
         of few values need "regression".
     n_sweeps : int, default=100
@@ -229,7 +229,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_selected)
-            What `transform` returns.
+            Rows as `transform` returns them.
 
         Returns
         -------

@@ -89,7 +89,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        What rows have in common: see `GPRegressor`.
+        The kernel: see `GPRegressor`.
     {parameters}
 
     Attributes

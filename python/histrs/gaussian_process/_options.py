@@ -126,7 +126,7 @@ class Bins:
     n_bins : int
         Cells per column.
     interpolation : {"linear", "nearest"}, default="linear"
-        What a cell holds: a line between two training values, or the constant at the nearest of
+        The content of a cell: a line between two training values, or the constant at the nearest of
         `n_bins` evenly spaced values (Rodner et al., section 4.2).
 
     Examples

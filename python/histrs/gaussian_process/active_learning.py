@@ -73,7 +73,7 @@ def query(
     pool : {array-like, sparse matrix} of shape (n_pool, n_features)
         Unlabelled histograms.
     strategy : str, default="variance-reduction"
-        What makes a row worth asking for: "variance-reduction" or one of the table.
+        How the rows to ask for are chosen: "variance-reduction" or one of the table.
     n_instances : int, default=1
         Number of rows to choose; by the strategies of the table, one by one as if alone.
     random_state : int, RandomState instance or None, default=None
@@ -260,7 +260,7 @@ def learn(
     Parameters
     ----------
     model : GPClassifier or GPRegressor
-        What to fit; it is cloned, and stays as it is.
+        The model to fit; it is cloned, and stays as it is.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Histograms.
     oracle : callable

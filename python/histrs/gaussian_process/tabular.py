@@ -92,7 +92,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     Parameters
     ----------
     target_transform : {"auto", "identity", "log", "yeo-johnson"}, default="auto"
-        What is learned in place of the target. "auto" takes the one with the largest density of
+        The transform of the target. "auto" takes the one with the largest density of
         rows that are left out, if the squared error is no larger.
     {members}
     random_state : int, RandomState instance or None, default=None

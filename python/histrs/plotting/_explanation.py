@@ -28,7 +28,7 @@ def plot_explanation(
     Parameters
     ----------
     explanation : Explanation
-        What `IntersectionGPRegressor.explain` or `IntersectionGPClassifier.explain` returns.
+        Result of `IntersectionGPRegressor.explain` or `IntersectionGPClassifier.explain`.
     row : int, default=0
         Which of its rows.
     {output}

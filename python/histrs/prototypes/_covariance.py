@@ -217,8 +217,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            What each sample counts: whole weights are repetitions. Samples of weight 0 are left
-            out.
+            Weights of the samples. Whole weights act as repetitions, and samples of weight 0 are
+            left out.
 
         Returns
         -------

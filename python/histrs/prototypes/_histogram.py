@@ -226,8 +226,8 @@ class HistogramCompressor(LearnedPrototypes):
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            What each sample counts: whole weights are repetitions. Samples of weight 0 are left
-            out.
+            Weights of the samples. Whole weights act as repetitions, and samples of weight 0 are
+            left out.
 
         Returns
         -------

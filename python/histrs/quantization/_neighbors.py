@@ -58,7 +58,7 @@ class CodeNeighbors(BaseEstimator):
     Parameters
     ----------
     quantizer : ProductQuantizer, FrozenEstimator or None, default=None
-        What codes rows, of the Euclidean metric; `fit` fits a clone of it, unless it is in a
+        Makes codes of rows, in the Euclidean metric; `fit` fits a clone of it, unless it is in a
         `sklearn.frozen.FrozenEstimator`. None means ``ProductQuantizer()``.
     n_neighbors : int, default=5
         Neighbours that `kneighbors` returns.

@@ -75,7 +75,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     mean_ : ndarray of shape (n_features,)
         Mean of the rows.
     moments_ : Moments
-        What is known of the rows.
+        The moments of the rows.
     n_components_ : int
         Number of components.
     n_samples_seen_ : int or float

@@ -323,7 +323,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         classes : array-like of shape (n_classes,)
             The classes, in the order of the targets.
         calibration_rows : rows as `Moments.of` takes them, default=None
-            What scores are calibrated on, in one pass; no targets are needed.
+            Rows that scores are calibrated on, in one pass; no targets are needed.
 
         Returns
         -------

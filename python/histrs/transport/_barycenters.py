@@ -92,7 +92,7 @@ def sinkhorn_barycenter(
     X : {array-like, sparse matrix} of shape (n_samples, n_bins_X)
         Histograms of one common positive sum; at least one. Empty bins stay empty.
     M : array-like of shape (n_bins_X, n_bins)
-        Ground distance from the bins of `X` to those of the barycentre; non-negative, and infinite
+        Costs from the bins of `X` to those of the barycentre; non-negative, and infinite
         where transport is forbidden. `debiased` needs a symmetric one with a finite diagonal.
     reg : float
         Weight of the entropy, in the units of `M`.

@@ -126,7 +126,7 @@ def relaxed_bounds(
     ----------
     {X_Y_of_bounds}
     M : array-like of shape (n_bins_X, n_bins_Y)
-        Ground distance: non-negative, infinite where transport is forbidden. An infinite entry
+        Cost matrix: non-negative, infinite where transport is forbidden. An infinite entry
         counts as the largest finite one here, with which the bound still holds.
     {n_jobs_of_checks}
 

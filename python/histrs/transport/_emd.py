@@ -52,7 +52,7 @@ def emd_distances(
         Other histograms of the same sum. None means `X`; each pair is then computed once if `M`
         is symmetric.
     M : array-like of shape (n_bins_X, n_bins_Y)
-        Ground distance: non-negative, infinite where transport is forbidden.
+        Cost matrix: non-negative, infinite where transport is forbidden.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core.
 
@@ -116,14 +116,14 @@ def emd_plan(
     b : array-like of shape (n_bins_b,)
         Histogram that it becomes; of the same sum, unless `mass` is given.
     M : array-like of shape (n_bins_a, n_bins_b)
-        Ground distance: non-negative, infinite where transport is forbidden.
+        Cost matrix: non-negative, infinite where transport is forbidden.
     mass : float, default=None
-        What is moved, no more than either has; None means all.
+        Mass to move, no more than either has; None means all.
 
     Returns
     -------
     plan : ndarray of float64 of shape (n_bins_a, n_bins_b)
-        What moves from each bin of `a` to each bin of `b`.
+        Mass moved from each bin of `a` to each bin of `b`.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Partial transport: a part of the mass is moved."""
+"""Partial transport: a fraction of the mass is moved."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def partial_sinkhorn_distances(
     {M}
     {reg}
     mass : float, default=None
-        What is moved, in the units of the rows; no row has less. None means the smaller mass of
+        Mass to move, in the units of the rows; no row has less. None means the smaller mass of
         each pair: then the lighter histogram is moved as a whole.
     tol : float, default=1e-6
-        Largest L1 error of a marginal, as a part of `mass`.
+        Largest L1 error of a marginal, as a fraction of `mass`.
     {max_iter}
     cost : {"transport", "regularized"}, default="transport"
         Return the cost of transport, or the minimum with the entropy term, which can be negative.
@@ -128,16 +128,16 @@ def partial_sinkhorn(
     {M_of_pair}
     {reg}
     mass : float, default=None
-        What is moved; None means the smaller of both masses.
+        Mass to move; None means the smaller of both masses.
     tol : float, default=1e-9
-        Largest L1 error of a marginal, as a part of `mass`.
+        Largest L1 error of a marginal, as a fraction of `mass`.
     {max_iter_of_pair}
     {n_jobs}
 
     Returns
     -------
     plan : ndarray of float64 of shape (n_bins_a, n_bins_b)
-        What moves from each bin of `a` to each bin of `b`; it adds up to `mass`.
+        Mass moved from each bin of `a` to each bin of `b`; it adds up to `mass`.
 
     Raises
     ------

@@ -65,7 +65,7 @@ def unbalanced_sinkhorn_distances(
         of `X` and of `Y`. Infinity, on one side, keeps its marginals; at most a billion times
         ``reg`` otherwise.
     tol : float, default=1e-6
-        Largest L1 error of a marginal, as a part of :math:`\sqrt{|a| |b|}`.
+        Largest L1 error of a marginal, as a fraction of :math:`\sqrt{|a| |b|}`.
     {max_iter}
     cost : {"penalized", "transport", "regularized"}, default="penalized"
         Return the formula above, the cost of transport alone, or what is minimised.
@@ -143,14 +143,14 @@ def unbalanced_sinkhorn(
         Cost of a unit of created or destroyed mass; two numbers are for `a` and `b`. Infinity, on
         one side, keeps its marginal.
     tol : float, default=1e-9
-        Largest L1 error of a marginal, as a part of the geometric mean of both masses.
+        Largest L1 error of a marginal, as a fraction of the geometric mean of both masses.
     {max_iter_of_pair}
     {n_jobs}
 
     Returns
     -------
     plan : ndarray of float64 of shape (n_bins_a, n_bins_b)
-        What moves from each bin of `a` to each bin of `b`.
+        Mass moved from each bin of `a` to each bin of `b`.
 
     Raises
     ------

@@ -191,7 +191,7 @@ class Sum(_Pair):
     Parameters
     ----------
     k1, k2 : Kernel
-        What is added.
+        The kernels that are added.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class Product(_Pair):
     Parameters
     ----------
     k1, k2 : Kernel
-        What is multiplied.
+        The kernels that are multiplied.
 
     Examples
     --------
