@@ -127,8 +127,8 @@ def test_an_intercept_is_vague_unless_it_was_given_or_cannot_be(rng, parameters,
 @each(
     ("spreads", "told"),
     [
-        ([1.0, 2000.0], "feature 1 spread over 2.0e[+]03 times"),
-        ([3000.0, 0.25, 0.25], "feature 0 spread over 6.0e[+]03 times"),
+        ([1.0, 2000.0], "feature 1 has a spread 2.0e[+]03 times"),
+        ([3000.0, 0.25, 0.25], "feature 0 has a spread 6.0e[+]03 times"),
         ([1.0, 999.0], None),
         ([1.0, 1.0, 1.0], None),
         # Others that do not vary are none.

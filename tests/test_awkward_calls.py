@@ -213,7 +213,7 @@ def test_values_whose_sums_overflow_have_no_poles(rng, dtype):
     )
     model = AdditiveChi2Map().fit(X)
     for call in (AdditiveChi2Map().fit, model.transform):
-        with pytest.raises(ValueError, match="a sum of two overflows; divide X by a scale"):
+        with pytest.raises(ValueError, match="whose sums overflow; divide X by a scale"):
             call(high * dtype(3))
 
 

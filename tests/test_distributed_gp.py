@@ -283,15 +283,15 @@ def test_other_numbers(rng, dtype):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"solver": "greedy-block"}, "A dask array goes without solver='greedy-block'"),
-        ({"solver": "coordinate-descent"}, "A dask array goes without"),
-        ({"variance": "fine"}, "A dask array goes without"),
-        ({"variance": "coarse"}, "A dask array goes without"),
-        ({"variance": "coarse-quantized"}, "A dask array goes without"),
-        ({"smoothness": "cubic"}, "A dask array goes without"),
-        ({"n_interactions": 1}, "A dask array goes without Interactions"),
-        ({"interactions": [(0, 1)]}, "A dask array goes without Interactions"),
-        ({"feature_transform": "power"}, "A dask array goes without Intersection"),
+        ({"solver": "greedy-block"}, "A dask array does not work with solver='greedy-block'"),
+        ({"solver": "coordinate-descent"}, "A dask array does not work with"),
+        ({"variance": "fine"}, "A dask array does not work with"),
+        ({"variance": "coarse"}, "A dask array does not work with"),
+        ({"variance": "coarse-quantized"}, "A dask array does not work with"),
+        ({"smoothness": "cubic"}, "A dask array does not work with"),
+        ({"n_interactions": 1}, "A dask array does not work with Interactions"),
+        ({"interactions": [(0, 1)]}, "A dask array does not work with Interactions"),
+        ({"feature_transform": "power"}, "A dask array does not work with Intersection"),
     ],
 )
 def test_parameters_that_need_all_columns_are_refused(rng, parameters, message):

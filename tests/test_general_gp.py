@@ -449,11 +449,11 @@ def test_lengths_are_in_units_of_the_rows(rng):
 def test_terms_of_different_rows_are_refused_by_name(rng):
     X, y = rng.normal(size=(10, 4)), np.arange(10) % 2
     kernel = Tangent() + Radial()
-    with pytest.raises(ValueError, match=r"Tangent\(\) is of covariances and Radial"):
+    with pytest.raises(ValueError, match=r"Tangent\(\) takes covariances, but Radial"):
         GPClassifier(kernel).fit(X, y)
     with pytest.raises(ValueError, match=r"X\[0, .*\] = -.*"):
         GPRegressor(MinMax() + Linear()).fit(X, y)
-    with pytest.raises(ValueError, match=r"solver='cg' .* Linear\(\) has no such thing"):
+    with pytest.raises(ValueError, match=r"solver='cg' needs a kernel .* Linear\(\) is not one"):
         GPRegressor(Linear(), solver="cg").fit(X, y)
     with pytest.raises(ValueError, match="kernel = 'nothing': give a kernel"):
         GPRegressor("nothing").fit(X, y)
@@ -502,7 +502,7 @@ def test_views_of_two_terms_come_and_go_together(rng):
 @pytest.mark.parametrize("name", ["relevance", "ard"])
 def test_weights_of_features_are_not_learned_where_the_matrix_is_formed(name):
     X = np.random.default_rng(0).random((20, 3))
-    with pytest.raises(ValueError, match=f"feature_weights='{name}'.*give the weights"):
+    with pytest.raises(ValueError, match=f"feature_weights='{name}'.*give an array of weights"):
         GPRegressor(Intersection(feature_weights=name) + Radial()).fit(X, X[:, 0])
 
 

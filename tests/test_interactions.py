@@ -390,7 +390,7 @@ def test_names_of_features():
         ({"n_interactions": 1, "n_interaction_knots": 1}, "n_knots"),
         (
             {"n_interactions": 1, "feature_transform": "power"},
-            "looks for pairs in what Intersection leaves of untransformed",
+            "can only choose pairs in Intersection",
         ),
         ({"n_interactions": 1, "log_det": "bound", "optimizer": "nelder-mead"}, "log_det"),
         ({"n_interactions": 1, "variance": "coarse"}, "variance='coarse'"),

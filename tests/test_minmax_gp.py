@@ -162,7 +162,7 @@ def test_empty_rows_and_constant_targets(rng):
     model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(np.zeros((20, 5)), y)
     assert_close(model.predict(np.zeros((2, 5))), np.full(2, y.mean()), 1e-9)
     assert model.kernel_.mean_sum_ == 1.0
-    with pytest.warns(UserWarning, match="targets are constant"):
+    with pytest.warns(UserWarning, match="y is constant"):
         model = MinMaxGPRegressor(random_state=0).fit(X, np.full(20, 3.0))
     assert_close(model.predict(X), np.full(20, 3.0), 1e-12)
 

@@ -83,7 +83,7 @@ def test_weights_are_repeated_rows(rows):
     kept = np.flatnonzero(weights)
     expected = MetricKNNClassifier(1).fit(X[kept], Y[kept])
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
-    with pytest.raises(ValueError, match="class_weight = 'balanced' is of one label per row"):
+    with pytest.raises(ValueError, match="class_weight = 'balanced' needs one label per row"):
         MetricKNNClassifier(class_weight="balanced").fit(X, Y)
 
 
@@ -135,8 +135,8 @@ def test_labels_that_all_rows_have_or_none(rows):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"class_weight": "balanced"}, "class_weight = 'balanced' is of one class per row"),
-        ({"calibrate": "equal-rate"}, "calibrate = 'equal-rate' is of one class per row"),
+        ({"class_weight": "balanced"}, "class_weight = 'balanced' needs one class per row"),
+        ({"calibrate": "equal-rate"}, "calibrate = 'equal-rate' needs one class per row"),
     ],
 )
 def test_what_is_of_one_class_a_row_is_refused(rows, options, message):

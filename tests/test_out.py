@@ -44,5 +44,5 @@ def test_rows_may_be_written_over(make, n, shift, rng):
 def test_memory_that_is_not_aligned_is_refused(make, rng):
     X = rng.random((40, 5))
     out = np.frombuffer(bytearray(40 * 6 * 8 + 1), np.uint8)[1:].view(np.float64).reshape(40, 6)
-    with pytest.raises(ValueError, match=r"^out is .*, not aligned, .* give one"):
+    with pytest.raises(ValueError, match=r"^out is .*, not aligned: give a writeable array"):
         make(6).fit(X).transform(X, out=out)

@@ -565,7 +565,7 @@ def test_pairs_are_given_or_found(pairs):
 
 def test_pairs_of_one_feature_are_refused(rng):
     X, y = rng.random((30, 1)), rng.random(30)
-    with pytest.raises(ValueError, match=r"Interactions\(pairs=3\) is of pairs of features"):
+    with pytest.raises(ValueError, match=r"Interactions\(pairs=3\) needs two features or more"):
         model_of(X, y, n_interactions=3)
 
 

@@ -123,7 +123,7 @@ def test_what_is_refused(rng):
         Potato().fit(X[:1])
     with pytest.raises(ValueError, match="raise threshold"):
         Potato(threshold=0.01).fit(X)
-    with pytest.raises(ValueError, match="do not differ"):
+    with pytest.raises(ValueError, match="equally far from their mean"):
         Potato().fit(np.tile(np.eye(3), (5, 1, 1)))
     with pytest.raises(ValueError, match="threshold"):
         Potato(threshold=0.0).fit(X)

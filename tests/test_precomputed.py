@@ -132,7 +132,7 @@ def test_what_is_refused(data, estimator):
         fitted(estimator, "precomputed", bad, y)
     with pytest.raises(TypeError, match=r"(?i)sparse"):
         fitted(estimator, "precomputed", sparse.csr_array(D), y)
-    with pytest.raises(ValueError, match="precomputed take none"):
+    with pytest.raises(ValueError, match="'precomputed' takes no arguments"):
         fitted(clone(estimator).set_params(metric_params={"reg": 1.0}), "precomputed", D, y)
     model = fitted(estimator, "precomputed", D, y)
     with pytest.raises(ValueError, match="expecting 60 features"):

@@ -316,7 +316,7 @@ def test_out_is_written_to(X):
     ],
 )
 def test_out_that_does_not_fit_is_refused(X, out, said):
-    with pytest.raises(ValueError, match=f"out is .*{said}.*give one"):
+    with pytest.raises(ValueError, match=f"out is .*{said}.*give a writeable array"):
         SlicedDistanceMap(6, random_state=0).fit(X).transform(X, out=out)
 
 

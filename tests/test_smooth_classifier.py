@@ -173,7 +173,7 @@ def test_many_weighted_rows():
 )
 def test_what_smooth_functions_do_not_go_with_is_refused(options):
     X, y, _, others = sample()
-    with pytest.raises(ValueError, match=r"Splines|feature_weights|looks for pairs"):
+    with pytest.raises(ValueError, match=r"Splines|feature_weights|can only choose pairs"):
         IntersectionGPClassifier(**of_terms(smoothness="both", **options, random_state=0)).fit(X, y)
     model = IntersectionGPClassifier(Splines(rough_weight=1.0), random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="smooth"):

@@ -302,7 +302,7 @@ def test_what_smooth_functions_do_not_go_with_is_refused(data, options):
     model = IntersectionGPRegressor(**of_terms(smoothness="cubic", **options, random_state=0))
     with pytest.raises(
         ValueError,
-        match=next(iter(options)).replace("n_interactions", "looks for pairs"),
+        match=next(iter(options)).replace("n_interactions", "can only choose pairs"),
     ):
         model.fit(X, y)
     assert not hasattr(model, "dual_coef_")

@@ -329,7 +329,7 @@ def test_where_nothing_is_left_to_learn_what_is_given_is_kept(rng):
 
 def test_one_class_says_nothing_of_noise(rng):
     X, _ = classes(rng, 24)
-    with pytest.warns(UserWarning, match="There is one class"):
+    with pytest.warns(UserWarning, match="y has one class"):
         model = SPDGPClassifier(random_state=0).partial_fit(X, np.full(24, "a"), classes=["a", "b"])
     assert (model.noise_, model.amplitude_) == (0.1, 1.0)
     assert np.all(model.predict(X) == "a")

@@ -147,7 +147,7 @@ def test_a_refused_inverse_leaves_components_as_they_were(rng):
     # The decomposition of further rows is put off.
     model.partial_fit(rng.random((5, 4)))
     before = dict(vars(model))
-    with pytest.raises(ValueError, match="X has 3 columns, and there are 2 components"):
+    with pytest.raises(ValueError, match="X has 3 columns, but StreamingPCA has 2 components"):
         model.inverse_transform(np.ones((1, 3)))
     assert vars(model).keys() == before.keys()
     assert all(vars(model)[name] is value for name, value in before.items())

@@ -79,7 +79,7 @@ def test_units_of_columns_do_not_matter(rng, model_class):
     # Without weights the largest column is all that counts.
     parameters = {"feature_weights": None, "intercept_variance": 0.0, "optimizer": None}
     plain = model_class(**of_terms(**parameters, random_state=0)).fit(X, y)
-    with pytest.warns(UserWarning, match="feature 2 spread over"):
+    with pytest.warns(UserWarning, match="feature 2 has a spread"):
         carried = model_class(**of_terms(**parameters, random_state=0)).fit(X * units, y)
     means = plain.latent_mean_and_variance(X)[0]
     assert np.ptp(carried.latent_mean_and_variance(X * units)[0] - means) > 0.1 * np.ptp(means)
@@ -225,7 +225,7 @@ def test_targets_that_overflow_say_so(rng):
 
 def test_a_column_that_carries_the_kernel_is_named(rng):
     X = rng.random((60, 3)) * [1.0, 1e5, 2.0]
-    with pytest.warns(UserWarning, match=r"feature 1 spread over .* feature_weights=\"scale\""):
+    with pytest.warns(UserWarning, match=r"feature 1 has a spread .* feature_weights=\"scale\""):
         IntersectionGPRegressor(
             Intersection(feature_weights=None, intercept_variance=0.0),
             optimizer=None,

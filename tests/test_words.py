@@ -1,14 +1,18 @@
-"""Pages read at once: their sentences are short. `docs/style.md` says how to write them."""
+"""Pages and docstrings read at once: they are short. `docs/style.md` says how to write them."""
 
+import importlib
 import re
+from inspect import cleandoc
 
 import pytest
 
 from docs.images import make_layout
 from tests.helpers import ROOT
+from tests.test_interface import METHODS, documented
 
 LONGEST = 35
 MEAN = 18.0
+LONGEST_DOCSTRING = 600
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (
@@ -55,10 +59,52 @@ def sentences(text: str) -> list[str]:
     return [part for part in parts if re.search(r"\w", part)]
 
 
+def words(text: str) -> int:
+    return len(re.findall(r"[\w'-]+", text))
+
+
+def docstrings() -> dict[str, str]:
+    """Return the docstrings of public classes, functions and methods, by name."""
+    names = [*documented(), "gaussian_process.kernels"]
+    modules = [importlib.import_module(f"histrs.{name}") for name in names]
+    owners = {f"{m.__name__}.{name}": getattr(m, name) for m in modules for name in m.__all__}
+    return {name: cleandoc(value.__doc__ or "") for name, value in (METHODS | owners).items()}
+
+
+DOCSTRINGS = docstrings()
+UNREAD = {"See Also", "References", "Examples"}
+DIRECTIVE = re.compile(r"^( *)(?:\.\. [\w-]+::.*|.*(?<!:)::)\n(?:\1 +.*\n|\n)*", re.MULTILINE)
+SIMPLE_TABLE = re.compile(r"^(=+ [= ]+)\n(?:.*\n)+?\1\n(?:.*\n)+?\1$", re.MULTILINE)
+
+
+def sentences_of_docstring(text: str) -> list[str]:
+    """Return the sentences of a docstring, less examples, formulas, tables, names and types."""
+    head, *rest = re.split(r"^(\w[\w ]*)\n-{3,}$", text + "\n", flags=re.MULTILINE)
+    read = [b for title, b in zip(rest[::2], rest[1::2], strict=True) if title not in UNREAD]
+    text = SIMPLE_TABLE.sub("\n", DIRECTIVE.sub("\n\n", "\n\n".join([head, *read])))
+    text = re.sub(r"^[\w*, ]+ : .*$|^\w+$", "\n", text, flags=re.MULTILINE)
+    text = re.sub(r":\w+:(?=`)|\[\d+\]_", "", text.replace("``", "`"))
+    return sentences(text)
+
+
+@pytest.mark.parametrize("name", DOCSTRINGS)
+def test_docstrings_are_short(name):
+    assert len(DOCSTRINGS[name].split()) <= LONGEST_DOCSTRING
+    long = [s for s in sentences_of_docstring(DOCSTRINGS[name]) if words(s) > LONGEST]
+    assert not long, f"sentences of more than {LONGEST} words: {long}"
+
+
+def test_a_long_sentence_of_a_docstring_is_found():
+    long = 40 * "word " + "end."
+    text = f"Short.\n\n.. math:: {long}\n\nParameters\n----------\nx : {long}\n    {long}\n"
+    found = sentences_of_docstring(f"{text}\nExamples\n--------\n{long}\n")
+    assert [words(sentence) > LONGEST for sentence in found] == [False, True]
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_sentences_are_short(page):
     found = sentences((ROOT / page).read_text(encoding="utf-8"))
-    lengths = [len(re.findall(r"[\w'-]+", sentence)) for sentence in found]
+    lengths = [words(sentence) for sentence in found]
     long = [s for s, n in zip(found, lengths, strict=True) if n > LONGEST]
     assert not long, f"{page}: sentences of more than {LONGEST} words: {long}"
     assert not lengths or sum(lengths) / len(lengths) <= MEAN, page

@@ -15,7 +15,7 @@
 | `histrs.kernel_approximation` | kernels as inner products of explicit features, dense and sparse |
 | `histrs.descriptors` | one vector or histogram for the local features of an image |
 | `histrs.detection` | objects in images by deformable parts on codes, histograms of gradients |
-| `histrs.feature_selection` | features that matter, with the share of false ones |
+| `histrs.feature_selection` | features that matter, at a false discovery rate |
 | `histrs.plotting` | drawings of models and their errors; needs Matplotlib |
 | `histrs.testing` | Hypothesis strategies for histograms and covariance matrices |
 """

@@ -101,30 +101,30 @@ class MetricKMeans(MetricClusters):
 
     .. math:: \min_{m_1 \ldots m_k} \sum_i \min_c D(x_i, m_c)
 
-    by Lloyd's iteration [1]_: each sample belongs to the centre of least cost, and each centre is
-    the mean of its samples, in turns, until the sum falls no more. The cost :math:`D` is the square
-    of the distance "airm", "logeuclid", "euclid" or "euclidean", and the distance itself of the
-    others, which are squares already, or costs of transport.
+    by Lloyd's iteration [1]_. In turns, samples go to the centre of least cost, and each centre
+    becomes the mean of its samples, until the sum falls no more. The cost :math:`D` is the square
+    of the distance "airm", "logeuclid", "euclid" or "euclidean". Other distances are squares
+    already, or costs of transport, and are the cost themselves.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     metric : str, default="auto"
-        "auto" takes "jbld" for a stack of matrices, and "chi2" for rows. Between covariance
-        matrices "airm" (with :func:`~histrs.spd.airm_mean`), "jbld"
+        "auto" takes "jbld" for a stack of matrices, and "chi2" for rows. Covariance
+        matrices have "airm" (with :func:`~histrs.spd.airm_mean`), "jbld"
         (:func:`~histrs.spd.jbld_mean`), "logeuclid" (:func:`~histrs.spd.log_euclidean_mean`) and
-        "euclid"; between histograms "sinkhorn" and "emd"
-        (:func:`~histrs.transport.sinkhorn_barycenter`, debiased, whose `reg` is at least a fiftieth
-        of the largest entry of `M`), "chi2", "hellinger" and "intersection" (medians); between
-        vectors "euclidean". Others have no mean: :class:`KMedoids`.
+        "euclid". Histograms have "chi2", "hellinger", "intersection" (medians), "sinkhorn" and
+        "emd". The last two have debiased means of :func:`~histrs.transport.sinkhorn_barycenter`,
+        whose `reg` is at least a fiftieth of the largest entry of `M`. Vectors have "euclidean".
+        Others have no mean: :class:`KMedoids`.
     {metric_params}
     n_init : int, default=1
         Number of starts, of which the best is kept.
     max_iter : int, default=100
         Most iterations of a start.
     tol : float, default=1e-4
-        The iteration ends when the sum falls by less, as a part of itself.
+        The iteration ends when the sum falls by less, as a fraction of itself.
     {random_state}
 
     Attributes

@@ -29,16 +29,16 @@ class KMedoids(MetricClusters):
 
     .. math:: \min_{S \subset \{1 \ldots n\},\; |S| = k} \sum_i \min_{j \in S} d(x_i, x_j)
 
-    by the swaps of PAM [1]_: of all pairs of a medoid and another sample the one whose exchange
-    lowers the sum most is exchanged, until none does. All swaps are judged at once, from the two
-    nearest medoids of each sample [3]_. The distances of all pairs are kept meanwhile.
+    by the swaps of PAM [1]_. A medoid is exchanged for the sample that lowers the sum most, until
+    no exchange lowers it. All swaps are judged at once, from the two nearest medoids of each sample
+    [3]_. The distances of all pairs are kept meanwhile.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     metric : str or callable, default="auto"
-        As of :class:`~histrs.neighbors.MetricKNNClassifier`.
+        A metric of :class:`~histrs.neighbors.MetricKNNClassifier`.
     {metric_params}
     max_iter : int, default=300
         Most swaps.
@@ -48,9 +48,9 @@ class KMedoids(MetricClusters):
     ----------
     medoid_indices_ : ndarray of shape (n_clusters,)
         The samples that are centres.
-    cluster_centers_ : {ndarray, CSR matrix} of shape (n_clusters, n_features) or \
-(n_clusters, p, p)
-        These samples; of "precomputed" their indices.
+    cluster_centers_ : {ndarray, CSR matrix} of shape (n_clusters, n_features)
+        These samples, of shape (n_clusters, p, p) for a stack of matrices. For "precomputed" their
+        indices.
     labels_ : ndarray of shape (n_samples,)
         The cluster of each sample.
     inertia_ : float

@@ -84,8 +84,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Notes
     -----
     `X` is a list with an array of shape `(n_local, n_features)` for every image, or a stack of
-    shape `(n_images, n_local, n_features)`, or a plain matrix, whose rows are images of one
-    local feature. A stack that looks like one of images, with 8 rows and columns or more and
+    shape `(n_images, n_local, n_features)`. Rows of a plain matrix are images of one local
+    feature. A stack that looks like one of images, with 8 rows and columns or more and
     neither more than twice the other, is refused; as a list it is not. A list is what
     scikit-learn's splitters and pipelines pass on as it is. From one long array with the number of
     the image of each row, in ascending order, make a list by
@@ -196,8 +196,8 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         -------
         vectors : ndarray of shape (n_images, n_cells * 2 * n_components * n_described)
             By cells, level after level and row by row; within a cell the means of the first
-            component, of the second, and so on, and then the deviations. `n_described` is the
-            number of columns without positions. Float32 when the features are.
+            component, of the second, and so on, and then the standard deviations. `n_described` is
+            the number of columns without positions. Float32 when the features are.
 
         Raises
         ------

@@ -29,8 +29,8 @@ def edge_points(
     """Find the edges of an image: ridges of its gradient.
 
     The image is smoothed and differentiated by a Gaussian. A pixel is on an edge when its
-    gradient is no shorter than at both neighbours in the gradient's direction, to the nearest of
-    eight, and longer than `threshold` times the longest.
+    gradient is no shorter than at both neighbours in its direction, to the nearest of eight. It is
+    also longer than `threshold` times the longest.
 
     Parameters
     ----------
@@ -84,8 +84,8 @@ def shape_context(
 ) -> Array:
     r"""Compute log-polar histograms of the edge points of images.
 
-    Of the edge points of an image, :math:`p_1, \ldots, p_n`, the shape context of :math:`p_i` is
-    the histogram
+    The shape context of an edge point :math:`p_i` of an image, among its edge points
+    :math:`p_1, \ldots, p_n`, is the histogram
 
     .. math:: h_i(k) = \#\{ j \ne i : p_j - p_i \in \mathrm{bin}(k) \}
 
@@ -105,12 +105,13 @@ def shape_context(
     radii : pair of float, default=(0.125, 2)
         Outer radius of the innermost and of the outermost ring, in mean distances.
     origin : {"mean", "centroid", "points"}, default="mean"
-        One histogram per image, the mean of those of its points, as compact as the ones of [2]_;
-        or one about the centre of its points; or the histogram of every point.
+        "mean" returns one histogram per image, the mean of those of its points, as compact as in
+        [2]_. "centroid" returns one about the centre of its points, and "points" one for every
+        point.
     rotation_invariant : bool, default=False
-        Measure angles from the direction of the edge in the point (section 3.1.1 of [1]_), so
-        that turning the image changes nothing but what pixels and sampling do. Not for
-        "centroid", which has no direction.
+        Measure angles from the direction of the edge in the point (section 3.1.1 of [1]_). Turning
+        the image then changes histograms by pixels and sampling alone. Not for "centroid", which
+        has no direction.
     sigma, threshold : float, default=1 and 0.2
         How edges are found: see `edge_points`.
     random_state : int, RandomState instance or None, default=None
@@ -126,8 +127,8 @@ def shape_context(
     Raises
     ------
     ValueError
-        If an image has no two edge points, or with "points" fewer than `n_points`, or is empty
-        or not finite, or a parameter is out of its range; the message names the image.
+        If an image has less than two edge points, or with "points" less than `n_points`. If it is
+        empty or not finite. If a parameter is out of its range. The message names the image.
 
     See Also
     --------
@@ -136,9 +137,8 @@ def shape_context(
 
     Notes
     -----
-    The angle is cyclic: the ground distance between bins in steps of one is, with `ring` and
-    `sector` the numbers of the bins, ``abs(ring_i - ring_j) + min(s, n_angles - s)`` where
-    ``s = abs(sector_i - sector_j)``, the l1 distance of [2]_.
+    The angle is cyclic. The L1 distance of [2]_ between bins, which suits as a cost matrix, is
+    ``abs(ring_i - ring_j) + min(s, n_angles - s)`` where ``s = abs(sector_i - sector_j)``.
 
     References
     ----------

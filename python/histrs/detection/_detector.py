@@ -49,71 +49,68 @@ _CELLS = 40_000
 class PartDetector(BaseEstimator):
     r"""Objects in images, by a root and parts on springs, learned on codes of their cells.
 
-    A level of the pyramid of an image is a grid of cells, each described by the 31 numbers of
-    `HOGFeatures`. A product quantizer replaces these by a few bytes (SPARSE [1]_, section 5.2). A
-    filter scores a location `p` by look-ups,
+    An image becomes grids of cells, each described by the 31 numbers of :class:`HOGFeatures`. A
+    :class:`~histrs.quantization.ProductQuantizer` replaces these by a few bytes ([1]_, section
+    5.2). A filter scores a location `p` by look-ups,
 
     .. math:: \sum_{t} \sum_m T_{t m}[\mathrm{code}_m(p + t)].
 
-    A component is a root, and parts at twice its resolution. Displacements `d` of parts from their
-    anchors cost :math:`b \cdot d + a \cdot d^2` [2]_; a distance transform finds the best
-    locations. Components are aspects: groups of boxes by their ratio of width to height.
+    A component is a root, and parts at twice its resolution. Displacements `d` of parts cost
+    :math:`b \cdot d + a \cdot d^2` [2]_. Components are groups of boxes by their ratio of width to
+    height.
 
-    Each round of learning finds the best location of each object, and negatives that score above
-    the margin, in all images. Cutting planes then solve
+    Each round finds the best location of each object, and negatives above the margin. Cutting
+    planes then solve
 
     .. math:: \min_w \frac12 |w|^2 + C \sum_i \max(0, 1 - y_i (w \cdot \phi_i + b)),
 
-    for every component, in the inner product of the codewords. Parts begin where the root is
-    strongest.
+    for every component, in the inner product of the codewords.
 
     Parameters
     ----------
     n_components : int, default=1
-        Number of aspects. A component without objects is left out, with a warning.
+        Number of components.
     n_parts : int, default=8
-        Number of parts of a component, of 6 by 6 cells of half the size; 0 is a root alone, which
-        is faster.
+        Number of parts of a component, of 6 by 6 cells of half the size; 0 is a root alone.
     quantizer : ProductQuantizer, "default" or None, default="default"
-        Makes codes of cells. A copy is fitted on cells of the training images; a
-        `sklearn.frozen.FrozenEstimator` keeps a fitted one. "default" has seven blocks of 128
-        codewords: 7 bytes per cell, instead of 124. None learns on features.
+        Makes codes of cells. A copy is fitted; a `sklearn.frozen.FrozenEstimator` keeps a fitted
+        one. "default" has seven blocks of 128 codewords. None learns on features.
     cell_size : int, default=8
         Pixels of a side of a cell.
     levels_per_octave : int, default=6
-        Number of sizes between one and twice as large.
+        Number of sizes per factor of two.
     C : float, default=0.03
-        Weight of a loss. Raise it for few images, whose scores are small.
+        Weight of a loss; raise it for few images.
     n_root_rounds : int, default=1
         Rounds with roots alone.
     n_part_rounds : int, default=2
         Rounds with parts.
     mirror : bool, default=True
-        Whether to learn from mirror images, too.
+        Whether to learn from mirror images.
     threshold : float, default=0.0
-        Least score of an object for `predict`.
+        Least score in `predict`.
     overlap : float, default=0.4
-        Largest overlap of two predicted boxes, intersection over union.
+        Largest intersection over union of two predicted boxes.
     random_state : int, RandomState instance or None, default=None
-        Draws cells, codewords and the first negatives.
+        Draws cells and negatives.
     n_jobs : int or None, default=None
         Threads; None means every core. The result does not depend on it.
     verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+        Above 0, a progress bar.
 
     Attributes
     ----------
     quantizer_ : ProductQuantizer or None
         The fitted quantizer.
     roots_ : list of ndarrays of shape (n_rows, n_columns, n_blocks, n_codes)
-        For each component, the score of each code in each cell of the root; without a quantizer the
-        weights of the features, of shape (n_rows, n_columns, 1, 31).
+        Scores of codes in the cells of each root. Without a quantizer the last two lengths are 1
+        and 31.
     parts_ : list of ndarrays of shape (n_parts, n_rows, n_columns, n_blocks, n_codes)
-        The same of the parts.
+        The same for the parts.
     anchors_ : ndarray of shape (n_components, n_parts, 2)
-        Locations of the parts, in cells of half the size down and right of the root's corner.
+        Locations of the parts, in cells of half the size from the root's corner.
     deformations_ : ndarray of shape (n_components, n_parts, 4)
-        Costs of displacements: linear and quadratic down, linear and quadratic across.
+        Costs of displacements: linear and quadratic, down and then across.
     intercepts_ : ndarray of shape (n_components,)
         Intercepts of the scores.
     n_negatives_ : ndarray of shape (n_components,)
@@ -123,14 +120,7 @@ class PartDetector(BaseEstimator):
 
     See Also
     --------
-    HOGFeatures : The features of cells.
-    histrs.quantization.ProductQuantizer : Makes the codes.
     average_precision : The measure of `score`.
-
-    Notes
-    -----
-    At most 20,000 hard negatives of a component are kept, the harder ones. The gap of the cutting
-    planes is at most 2% of the objective. A root has one cell of margin around its box.
 
     References
     ----------
@@ -146,19 +136,17 @@ class PartDetector(BaseEstimator):
     >>> from histrs.quantization import ProductQuantizer
     >>> rng = np.random.default_rng(0)
     >>> images, boxes = [], []
+    >>> stripes = np.indices((40, 40)).sum(axis=0) // 10 % 2
     >>> for _ in range(12):
     ...     image = rng.random((96, 128)) * 0.2
     ...     x, y = rng.integers(8, [80, 48])
-    ...     image[y : y + 40, x : x + 40] += 0.6 * (np.indices((40, 40)).sum(axis=0) // 10 % 2)
+    ...     image[y : y + 40, x : x + 40] += 0.6 * stripes
     ...     images.append(image)
     ...     boxes.append([[x, y, x + 40, y + 40]])
     >>> codes = ProductQuantizer(2, 32, random_state=0)
     >>> detector = PartDetector(1, 0, codes, C=0.1, random_state=0).fit(images[:8], boxes[:8])
     >>> detector.score(images[8:], boxes[8:])
     1.0
-    >>> found, _ = detector.predict(images[8:])
-    >>> [len(own) for own in found]
-    [1, 1, 1, 1]
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

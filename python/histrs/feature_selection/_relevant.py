@@ -77,10 +77,10 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
     Parameters
     ----------
     fdr : float, default=0.1
-        Expected share of selected columns that do not matter, at most. It may be set anew after
+        Largest expected fraction of selected columns that do not matter. It can be changed after
         the fit.
     task : {"auto", "regression", "classification"}, default="auto"
-        What `y` is. "auto" takes strings, Booleans and whole numbers for classes, but numbers
+        The kind of `y`. "auto" takes strings, Booleans and whole numbers for classes, but numbers
         with fractions, or of more than 20 values with less than 10 rows each, for targets. Counts
         of few values need "regression".
     n_sweeps : int, default=100
@@ -96,7 +96,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Posterior probability that a column matters, given that the others are in the model where
         they matter. Columns that tell the same share it; a constant one has 0.
     false_discovery_rate_ : float
-        Expected share of false ones among those that are selected; 0 where none is.
+        Expected fraction of false ones among the selected columns; 0 without selected columns.
     n_features_in_ : int
         Number of columns of `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -104,10 +104,10 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
 
     Notes
     -----
-    Of more than 1,000 columns the chains see those that alone tell most; the probabilities of the
-    rest are given the last state of the chains. Where there are both more than 2,048 rows and more
-    than 256 columns, 2,048 rows are drawn, of classes half of them alike from each. Classes are
-    regressed as indicators.
+    With more than 1,000 columns, the chains see those that tell most by themselves. Probabilities
+    of the rest are given the last state of the chains. With both more than 2,048 rows and more than
+    256 columns, 2,048 rows are drawn; for classes, half of them in equal numbers from each. Classes
+    are regressed as indicators.
 
     References
     ----------
@@ -172,8 +172,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If an entry of `X` or `y` is NaN or infinite, or `y` is of one class or of more than
-            1,000, or if rows that were drawn have the same `y`.
+            If an entry of `X` or `y` is NaN or infinite. If `y` has one class, or more than 1,000.
+            If all rows drawn have the same `y`.
 
         Warns
         -----
@@ -198,7 +198,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
 
     @property
     def false_discovery_rate_(self) -> float:
-        """Expected share of false ones among those that are selected."""
+        """Expected fraction of false ones among the selected columns."""
         chosen = self.get_support()
         return float(np.mean(1.0 - self.probabilities_[chosen])) if np.any(chosen) else 0.0
 
@@ -229,7 +229,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_selected)
-            What `transform` returns.
+            Rows as `transform` returns them.
 
         Returns
         -------

@@ -161,7 +161,8 @@ class Asked:
         for name, refused in options.items():
             if given[name] in refused:
                 raise ValueError(
-                    f"{what} goes without {name}={given[name]!r}: leave {name} as it is by default."
+                    f"{what} does not work with {name}={given[name]!r}: leave {name} at its "
+                    "default."
                 )
 
     def check_variance(self, kernel: Any) -> None:
@@ -185,7 +186,7 @@ class Asked:
         if self.bins.n_bins is None or (is_additive and not kernel.is_smooth):
             return
         raise ValueError(
-            f"{'Splines' if is_additive else repr(kernel)} goes without "
+            f"{'Splines' if is_additive else repr(kernel)} does not work with "
             f"n_bins={self._model.n_bins}, which tabulates piecewise linear functions: leave "
             "n_bins at None."
         )
@@ -203,5 +204,5 @@ def _check_terms_of_dask(terms: AdditiveTerms) -> None:
         others.append(terms.functions)
     for term in others:
         raise ValueError(
-            f"A dask array goes without {term!r}: leave it out, or give X as a NumPy array."
+            f"A dask array does not work with {term!r}: leave it out, or give X as a NumPy array."
         )

@@ -89,7 +89,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        What rows have in common: see `GPRegressor`.
+        The kernel: see `GPRegressor`.
     {parameters}
 
     Attributes
@@ -226,9 +226,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         Raises
         ------
         ValueError
-            As `fit`; if `X` has other columns than the data before; if labels are neither in
-            `classes` nor known, or of another type; with ``class_weight="balanced"``, which asks
-            for all rows at once.
+            As `fit`. If `X` has other columns than the data before. If labels are neither in
+            `classes` nor known, or of another type. With ``class_weight="balanced"``, which needs
+            all rows at once.
 
         Examples
         --------
@@ -528,13 +528,13 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         r"""Return class probabilities.
 
         With ``calibration="leave-one-out"`` they are
-        :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`, with a
-        temperature, matrix and offsets that make the labels of training rows likely, each
-        predicted by a fit without it. They take no longer than the means.
+        :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`.
+        Temperature, matrix and offsets make the labels of training rows likely, each predicted by
+        a fit without it. They take no longer than the means.
 
         With ``calibration=None`` they are what the model says without further fitting: the targets
-        of a row are its latent functions plus Gaussian noise. Of all target vectors only those with
-        a single +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
+        of a row are its latent functions plus Gaussian noise. Only target vectors with a single
+        +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
 
         .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
                   \propto \exp(2 \mu_c / \sigma_c^2),

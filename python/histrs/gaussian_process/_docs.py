@@ -16,19 +16,19 @@ optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, defau
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
 default="auto"
-    "leave-one-out", which "auto" is for coordinates of covariances, takes what predicts rows left
-    out best. The others look for the largest marginal likelihood; None keeps what is given.
+    "leave-one-out" predicts left-out rows best; "auto" is this for coordinates of covariances. The
+    others look for the largest marginal likelihood; None keeps what is given.
 """
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
     "cholesky" factorises the matrix of all pairs of rows; "cg" solves by conjugate gradients;
     "auto" takes the cheaper. The other two, of additive kernels, are for comparison.
 tol : float, default=1e-4
-    Largest entry of a residual, as part of the largest absolute centred target.
+    Largest entry of a residual, as a fraction of the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
-    Of the posterior. "exact" solves for each row; "cached" takes a score from directions that are
-    found once; "auto" is "exact" where a system was factorised, else "cached". The others are
-    bounds above, of additive kernels (eqs. 29 and 30).
+    How variances are computed. "exact" solves for each row; "cached" takes a score from directions
+    that are found once; "auto" is "exact" where a system was factorised, else "cached". The others
+    are bounds above, of additive kernels (eqs. 29 and 30).
 n_bins : int, Bins or None, default=None
     Cells per column of a look-up table that predicts in constant time, of an additive kernel; None
     predicts exactly.
@@ -44,12 +44,12 @@ class_weight : dict, "balanced" or None, default=None
 _LIKELIHOOD = """
 likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "gaussian" regresses targets +1 and -1. In "bernoulli", each class against all others, and
-    "softmax", functions are logits: a lower log loss, for some ten solves. "auto" is so for
-    additive kernels: "bernoulli" for two classes of at most 4,096 rows, "softmax" for 3 to 64. The
-    latter is of 400 rows or more whose cube times the classes is at most 4e10.
+    "softmax", functions are logits: a lower log loss, for some ten solves. For additive kernels,
+    "auto" is "bernoulli" for two classes of at most 4,096 rows, and "softmax" for 3 to 64 classes.
+    The latter needs at least 400 rows, and at most 4e10 for rows cubed times classes.
 calibration : {"leave-one-out"} or None, default="leave-one-out"
-    "leave-one-out" fits scores to what is predicted of training rows without each. None leaves the
-    posterior as it is, whose probabilities are too certain.
+    "leave-one-out" fits scores to predictions of each training row without it. None keeps the
+    posterior, whose probabilities are too certain.
 """
 _N_JOBS = """
 n_jobs : int or None, default=None
@@ -90,7 +90,7 @@ interactions_, interaction_knots_
     The pairs of features, the strongest first or as they were given, and the knots of each feature
     of a pair.
 intercept_ : ndarray of shape (n_outputs,)
-    What is predicted where no feature and no pair of features adds anything.
+    The prediction where no feature and no pair of features adds anything.
 quantization_error_bound_ : ndarray of shape (n_outputs,)
     With `n_bins`: what no prediction, or score, of any histogram is off by more than.
 """,
@@ -109,12 +109,12 @@ indices : array-like of int
 }
 _SAMPLE_WEIGHT = """
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows: the noise variance of a row is that of all, `noise_`, over its weight, and
-    it counts as much as that where probabilities are calibrated. A whole weight is so many equal
-    rows, and rows that are equal, targets too, are one of their weights together. Where no rows
-    have equal columns and different targets, they may be copies of one measurement: weights then
-    count in units of their mean where noise is learned, so that copies of all rows change nothing.
-    A row of weight 0 is as if it were not there.
+    Weights of the rows. The noise variance of a row is `noise_` over its weight; calibration of
+    probabilities weighs the row too. A whole weight is that many equal rows, and rows with equal
+    columns and targets are one row of their total weight. If no rows have equal columns and
+    different targets, equal rows may be copies of one measurement. Noise is then learned with
+    weights in units of their mean, so that copies of all rows change nothing. A row of weight 0 is
+    left out.
 """
 FIT = {
     "y": """

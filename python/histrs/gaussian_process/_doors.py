@@ -44,8 +44,8 @@ def rows_to_fit(
     if is_dask(X):
         if model._asked.terms is None:
             raise ValueError(
-                f"A dask array goes without {model._asked.kernel!r}, which keeps all pairs of "
-                "rows: give X as a NumPy array, or take Intersection."
+                f"A dask array does not work with {model._asked.kernel!r}, which keeps all pairs "
+                "of rows: give X as a NumPy array, or use Intersection."
             )
         return arrays.rows_to_fit(model, X, y, reset=reset, **checks)
     if takes == "covariances":

@@ -106,7 +106,7 @@ class IntersectionGPClassifier(GPClassifier):
 
     With the Bernoulli and softmax likelihoods, functions are in the unit of the logit, and so are
     standard deviations, tables and explanations. `amplitude_` is the one of seven that predicts
-    best, or has the largest evidence; `noise_` is 1, and does not count.
+    best, or has the largest marginal likelihood; `noise_` is 1, and does not count.
 
     References
     ----------
@@ -138,8 +138,8 @@ class MinMaxGPRegressor(GPRegressor):
 
     The kernel is a convex sum of the MinMax kernel, which for bits and counts is known as the
     Tanimoto coefficient [1]_, and of the intersection kernel. The likelihood says how much of each.
-    Up to 10,000 rows the matrix of all pairs is factorised. Of more rows two bytes are kept for
-    every pair, and the system is solved by conjugate gradients: of 60,000 rows in 7.2 GB.
+    Up to 10,000 rows the matrix of all pairs is factorised. With more rows two bytes are kept
+    for every pair, and conjugate gradients solve the system: 60,000 rows need 7.2 GB.
     Parameters and attributes are those of `GPRegressor`.
 
     See Also

@@ -82,8 +82,8 @@ class Solver:
     max_iter : int, default=1000
         Most iterations; a ConvergenceWarning says when they did not suffice.
     preconditioner : {"auto", "knots", "pivoted-cholesky"} or None, default="auto"
-        Of conjugate gradients and the intersection kernel. "knots" projects every column on some of
-        its values, which keeps the iterations flat in the number of rows; it suits few columns.
+        For conjugate gradients and the intersection kernel. "knots" projects every column on some
+        of its values, which keeps the iterations flat in the number of rows; it suits few columns.
         "pivoted-cholesky" is a low-rank approximation, for many columns. "auto" chooses by the
         number of columns.
 
@@ -126,7 +126,7 @@ class Bins:
     n_bins : int
         Cells per column.
     interpolation : {"linear", "nearest"}, default="linear"
-        What a cell holds: a line between two training values, or the constant at the nearest of
+        The content of a cell: a line between two training values, or the constant at the nearest of
         `n_bins` evenly spaced values (Rodner et al., section 4.2).
 
     Examples

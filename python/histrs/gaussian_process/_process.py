@@ -285,9 +285,9 @@ class GaussianProcess(BaseEstimator):
         Raises
         ------
         ValueError
-            If an entry of `X` is none that the kernel takes (the message names it), the lengths
-            differ, a target is missing in every row, there are fewer than two classes, or a weight
-            is negative or not finite, or all are 0.
+            If the kernel does not take an entry of `X`, which the message names, or lengths differ.
+            If a target is missing in every row, or `y` has fewer than two classes. If a weight is
+            negative or not finite, or all are 0.
         """
         with replaced_whole(self) as draft:
             draft._learn(draft._read_rows(X, y, sample_weight, reset=True))
@@ -714,8 +714,8 @@ class GaussianProcess(BaseEstimator):
         bins = self._asked.bins
         if bins.n_bins is None or not self.__sklearn_is_fitted__():
             raise AttributeError(
-                "quantization_error_bound_ is there after a fit, and with n_bins: predictions are "
-                "exact without."
+                "quantization_error_bound_ needs a fit with n_bins; predictions are exact without "
+                "n_bins."
             )
         posterior: Posterior = self._answering()["_posterior"]
         return posterior.score(self._predicted, bins.n_bins, bins.interpolation).error_bound()

@@ -54,8 +54,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     r"""Gaussian process regressor of any kernel.
 
     The target, its mean subtracted and divided by its standard deviation, has covariance
-    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`, exactly. Equal
-    rows are one of their weights together.
+    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`, exactly.
 
     Parameters
     ----------
@@ -73,13 +72,13 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     theta_ : ndarray of shape (n_hyperparameters,)
         Logarithms of noise, amplitude and the kernel's parameters that are not fixed.
     optimization_history_ : dict of ndarray
-        What a search tried and found.
+        Hyper-parameters that a search tried, and their likelihoods.
     X_fit_, Y_fit_, sample_weight_fit_ : ndarray
         The training rows, equal ones once; centred targets, NaN where missing; weights, None for 1.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
         Mean of each target, and the unit of its variances.
     dual_coef_, residual_, n_iter_ : ndarray
-        Weights of rows (eq. 2); what the solver left of each output at most, and its iterations.
+        Weights of rows (eq. 2); largest residual and iterations of each output.
     std_error_ : float
         Mean relative error of standard deviations on training rows; 0 where they are exact.
     pattern_fits_, pattern_targets_, pattern_rows_ : list

@@ -54,9 +54,9 @@ def query(
     ``"random"``      a random number
     ================= ==================================== ========
 
-    ``"variance-reduction"``, the default, takes the row by whose label the variances of the others
-    in the pool fall most (Cohn, 1996): with posterior covariances :math:`c` of latent functions,
-    the row with the largest
+    ``"variance-reduction"``, the default, takes the row whose label lowers the variances of the
+    others in the pool most (Cohn, 1996). With posterior covariances :math:`c` of latent functions,
+    it is the row with the largest
 
     .. math:: \frac{\sum_{x'} u(x') c(x, x')^2}{\sigma^2(x)},
 
@@ -73,7 +73,7 @@ def query(
     pool : {array-like, sparse matrix} of shape (n_pool, n_features)
         Unlabelled histograms.
     strategy : str, default="variance-reduction"
-        What makes a row worth asking for: "variance-reduction" or one of the table.
+        How the rows to ask for are chosen: "variance-reduction" or one of the table.
     n_instances : int, default=1
         Number of rows to choose; by the strategies of the table, one by one as if alone.
     random_state : int, RandomState instance or None, default=None
@@ -87,8 +87,8 @@ def query(
     Raises
     ------
     ValueError
-        If the strategy is unknown or needs classes that a regressor has not, the pool has fewer
-        rows than are asked for, or rows of another width than the training data.
+        If the strategy is unknown, or needs classes and `model` is a regressor. If the pool has
+        fewer rows than are asked for, or another number of columns than the training data.
 
     References
     ----------
@@ -260,7 +260,7 @@ def learn(
     Parameters
     ----------
     model : GPClassifier or GPRegressor
-        What to fit; it is cloned, and stays as it is.
+        The model to fit; it is cloned, and stays as it is.
     X : {array-like, sparse matrix} of shape (n_samples, n_features)
         Histograms.
     oracle : callable

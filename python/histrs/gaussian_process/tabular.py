@@ -55,8 +55,8 @@ from histrs.gaussian_process._tabular.transforms import TransformName, named
 TABULAR_GP = {
     "members": """
 members : "auto" or list of {"levels", "radial", "ranks"}, default="auto"
-    The processes that are blended; "auto" is all three. Of numbers, there is "even" too: "auto"
-    takes it alone up to 100 rows, and beside the others up to 1,000.
+    The processes that are blended; "auto" is all three. For tables of numbers there is "even"
+    too: "auto" takes it alone up to 100 rows, and beside the others up to 1,000.
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
@@ -81,10 +81,10 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     "even"    lines, a Laplace kernel and curves, with all columns alike
     ========= ====================================================================================
 
-    Every column has a weight in the first three, of largest evidence; two categories are equal or
-    not. The last is an average over the most likely of 112 kernels and their noise, for few
-    rows, of which a maximum is too sure. Weights
-    of members are those with the least squared error of rows that are left out, in closed form.
+    Every column has a weight in the first three, of largest marginal likelihood; two categories
+    are equal or not. The last is an average over the most likely of 112 kernels and their noise,
+    because a maximum is too sure for few rows. Weights of members are those with the least squared
+    error of rows that are left out, in closed form.
 
     Predictions have a distribution: a second process tells from squared residuals of rows that are
     left out how wide it is where, and the residuals themselves tell its shape.
@@ -92,7 +92,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     Parameters
     ----------
     target_transform : {"auto", "identity", "log", "yeo-johnson"}, default="auto"
-        What is learned in place of the target. "auto" takes the one with the largest density of
+        The transform of the target. "auto" takes the one with the largest density of
         rows that are left out, if the squared error is no larger.
     {members}
     random_state : int, RandomState instance or None, default=None
@@ -122,7 +122,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     training rows that are near in the others, several at a time, and the spread of these is part of
     the answer.
 
-    Up to 6,000 rows, systems are factorised. Of more, "radial" and "ranks" keep all pairs of at
+    Up to 6,000 rows, systems are factorised. With more, "radial" and "ranks" keep all pairs of at
     most 65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are left
     out then, until members have their weights.
 
@@ -259,7 +259,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         rows, weights = self._to_add(X, given)
         Y = Y.reshape(len(Y), -1)
         if Y.shape[1] != len(self._fits):
-            raise ValueError(f"y has {Y.shape[1]} targets, and the fit has {len(self._fits)}.")
+            raise ValueError(f"y has {Y.shape[1]} targets, but fit had {len(self._fits)}.")
         self._rows, fits = self._rows.joined(rows), []
         for fit, column in zip(self._fits, Y.T, strict=True):
             seen = np.flatnonzero(~np.isnan(column))
@@ -380,8 +380,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         found = [fit.left_out_moments for fit in self._fits]
         if any(len(mean) < len(self._rows.values) for mean, _ in found):
             raise ValueError(
-                "Some rows are not left out: targets miss them, they were added, or there are more "
-                "than 6,000."
+                "Leave-one-out predictions need a target in every row, at most 6,000 rows, and no "
+                "rows from partial_fit: use sklearn.model_selection.cross_val_predict."
             )
         mean, std = (np.column_stack(part) for part in zip(*found, strict=True))
         return self._shaped(mean), self._shaped(std)
@@ -457,7 +457,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
     The members are those of `TabularGPRegressor`, learned from indicators of the classes, and so
-    are their weights. Of up to ten classes, "levels" are log odds of each class, with a Bernoulli
+    are their weights. With up to ten classes, "levels" are log odds of each class, with a Bernoulli
     likelihood and Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). A
     conditional logit turns the blend into probabilities; it is learned from training rows that are
     left out.
@@ -628,8 +628,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     def _check_declared(self, classes: ArrayLike | None) -> None:
         if classes is not None and set(np.unique(classes)) != set(self.classes_):
             raise ValueError(
-                f"classes = {np.unique(classes).tolist()}, and the first rows have "
-                f"{self.classes_.tolist()}: fit rows of all classes, and of no others."
+                f"classes = {np.unique(classes).tolist()}, but the rows of the first call have "
+                f"{self.classes_.tolist()}: give rows of all classes in the first call."
             )
 
     def _extend(
@@ -648,7 +648,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         unknown = np.setdiff1d(kept, self.classes_)
         if len(unknown) > 0:
             raise ValueError(
-                f"y has a class that the fit had not, {unknown[0].item()!r}: fit again."
+                f"y has the class {unknown[0].item()!r}, which fit has not seen: call fit with "
+                "all rows."
             )
         rows, weights = self._to_add(X, given)
         codes = np.searchsorted(self.classes_, kept)

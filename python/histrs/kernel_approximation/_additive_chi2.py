@@ -54,38 +54,33 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     .. math:: \langle c(x), c(y) \rangle \approx \sum_d \frac{2 x(d) y(d)}{x(d) + y(d)}.
 
-    Then :math:`|c(x) - c(y)|^2` is the chi-square distance, and a linear model on the features is
-    one with the kernel.
-
-    The default is a rational map with poles :math:`z_k` where the data are, which is in no paper:
+    Then a linear model on the features is one with the kernel. The default is a rational map, which
+    is in no paper, with poles :math:`z_k` where the data are:
 
     .. math:: c_k(x) = 2 \sqrt{z_k} \frac{x}{x + z_k} \prod_{j < k} \frac{x - z_j}{x + z_j}.
 
     Its error is exactly :math:`\frac{2xy}{x + y} R(x) R(y)` with
     :math:`R(x) = \prod_j (x - z_j)/(x + z_j)`. The poles are Zolotarev's for an interval `[a, b]`,
-    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with :math:`k^2 = 1 - (a/b)^2`, which have the
-    smallest largest :math:`|R|`. The interval has the smallest mean error of the kernel of a
-    training row with itself, relative to that kernel. Units therefore do not matter. With a
-    `domain` of your own, `b` is its upper end and `a` has the smallest error on all of it. The
-    error falls exponentially with the number of poles.
+    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with :math:`k^2 = 1 - (a/b)^2`, which minimise
+    the largest :math:`|R|`. The interval is the one with the smallest mean relative error on
+    training rows, so units do not matter. The error falls exponentially with the number of poles.
 
     Parameters
     ----------
     n_components : int, default=9
         Features for each input feature.
     method : {"rational", "chebyshev", "periodic", "power"}, default="rational"
-        "chebyshev" is equation 12 of [1]_, whose error falls like `1/n_components`. "power" is
-        equation 15, the rational map with all poles at 1. Both suit values near 1. "periodic" is
-        the map of [2]_ and of scikit-learn's `AdditiveChi2Sampler`, with `n_components = 2
-        sample_steps - 1`, which must be odd.
+        "chebyshev" is equation 12 of [1]_, and "power" is equation 15. Both suit values near 1.
+        "periodic" is the map of [2]_ and of scikit-learn's `AdditiveChi2Sampler`, with
+        `n_components = 2 sample_steps - 1`.
     domain : "auto" or pair of floats, default="auto"
         The smallest and the largest positive value that the map is for; "auto" takes those of
-        the training data. A value of 0 has features 0 and no error.
+        the training data. A value of 0 has no error.
     per_column : bool, default=False
-        Learn a domain, and poles, for each column instead of one for all.
+        Learn a domain, and poles, for each column.
     sample_interval : float, default=None
-        Sampling interval of the periodic map, and of no other. None takes scikit-learn's 0.8,
-        0.5 and 0.4 for 1, 3 and 5 components, else the one of the least error on the domain.
+        Sampling interval of the periodic map. None takes scikit-learn's for 1, 3 and 5
+        components, else the one with the smallest error on the domain.
     {n_jobs}
 
     Attributes
@@ -95,9 +90,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     domain_ : ndarray of shape (2,) or (2, n_features)
         The domain; the second shape with `per_column`.
     kernel_error_bound_ : float or ndarray of shape (n_features,)
-        Bound of the error of the kernel of one input feature, for values in the domain and rounding
-        apart; an array with `per_column`. The error of two rows is at most the sum over the
-        features that are positive in both.
+        Bound of the error of the kernel of one input feature, for values in the domain. The error
+        of two rows is at most the sum over the features that are positive in both.
     relative_error_ : float
         The largest relative error of the kernel of a training row with itself, of up to 1,024 rows.
     poles_ : ndarray of shape (n_components, 1) or (n_components, n_features)
@@ -242,8 +236,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         Warns
         -----
         UserWarning
-            If values outside the domain change the kernel of some row with itself by more than a
-            twentieth, and than 1.5 times the largest error of training rows for values inside.
+            If values outside the domain change the kernel of a row with itself by more than 5%, and
+            by more than 1.5 times the largest error of training rows.
 
         Raises
         ------
@@ -340,8 +334,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         largest = high.max(initial=0.0)
         if largest > np.finfo(X.dtype).max / 2:
             raise ValueError(
-                f"X has values up to {largest:.3g}, of which a sum of two overflows; divide X by a "
-                "scale."
+                f"X has values up to {largest:.3g}, whose sums overflow; divide X by a scale."
             )
         return low, high
 

@@ -313,8 +313,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         scale = 1.0 if distance <= 0 else 1.0 / distance
         if not 0.0 < scale * _MULTIPLES[0] <= scale * _MULTIPLES[-1] < np.inf:
             raise ValueError(
-                f"The chi-square distances of X are of size {distance:.3g}, of which gamma cannot "
-                "be one over: scale X, or give gamma."
+                f"The chi-square distances of X are about {distance:.3g}, and gamma, one over "
+                "that, leaves the range of double precision: scale X, or give gamma."
             )
         return scale if self.gamma != "auto" else self._search_gamma(X, y, scale, random)
 

@@ -59,8 +59,8 @@ class KernelProjectionMap(LandmarkMap):
 
     Notes
     -----
-    Of :math:`K_{ZZ}`, eigenvalues below `D` times the machine precision times the largest count
-    as zero in the pseudo-inverse.
+    Eigenvalues of :math:`K_{ZZ}` below `D` times the machine precision times the largest count as
+    zero in the pseudo-inverse.
 
     References
     ----------
@@ -133,7 +133,7 @@ class KernelProjectionMap(LandmarkMap):
         Raises
         ------
         ValueError
-            If an entry is not one the kernel takes (the message names it).
+            If the kernel does not take an entry, which the message names.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)

@@ -86,9 +86,9 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Raises
         ------
         ValueError
-            If an entry is not one the kernel takes (the message names it), the landmarks
-            given have another number of columns, or the kernel of the landmarks has the
-            wrong shape or is not positive semi-definite.
+            If the kernel does not take an entry, which the message names. If the given landmarks
+            have another number of columns. If the kernel of the landmarks has the wrong shape or is
+            not positive semi-definite.
         """
         with unchanged_on_error(self):
             self.kernel_, self.kernel_params_ = self.kernel, dict(self.kernel_params or {})

@@ -29,10 +29,10 @@ def checked_out(
         and (out.flags.c_contiguous or not c_contiguous)
     )
     if not fits:
-        layout = " whose rows are contiguous" if c_contiguous else ""
+        layout = ", with contiguous rows" if c_contiguous else ""
         raise ValueError(
-            f"out is {_described(out)}, and the {what} are an array of shape {shape} and dtype "
-            f"{np.dtype(dtype)}: give one that can be written to{layout}."
+            f"out is {_described(out)}: give a writeable array of shape {shape} and dtype "
+            f"{np.dtype(dtype)} for the {what}{layout}."
         )
     return np.asarray(out)
 

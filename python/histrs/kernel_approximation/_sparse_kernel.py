@@ -156,7 +156,7 @@ class SparseKernelMap(LandmarkMap):
         Raises
         ------
         ValueError
-            If an entry is not one the kernel takes (the message names it).
+            If the kernel does not take an entry, which the message names.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)

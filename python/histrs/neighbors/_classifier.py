@@ -29,11 +29,10 @@ from histrs.neighbors._docs import NEIGHBORS
 class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """Nearest-neighbour classifier in the metrics of this package.
 
-    The answer is that of brute force. Of neighbours at the same distance those that came first in
-    training are taken. Where a cheaper bound below the distance is known, only distances that it
-    leaves open are computed: for "airm" the divergence of :func:`~histrs.metrics.jbld_distances`,
-    for "emd" and the cost of transport of "sinkhorn" relaxed transport and, where `M` is a
-    metric, the distances to single bins.
+    Neighbours are those of brute force. Among neighbours at the same distance, the first in
+    training are taken. Cheaper lower bounds save most distances: the divergence of
+    :func:`~histrs.metrics.jbld_distances` for "airm", and relaxed transport for "emd" and the cost
+    of "sinkhorn". Where `M` is a metric, distances to single bins bound transport too.
 
     Parameters
     ----------
@@ -43,14 +42,14 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     metric : str or callable, default="auto"
         "auto" takes "jbld" for a stack of matrices, of shape (n_samples, p, p), and "chi2" for
         rows, of shape (n_samples, n_features): flattened matrices need the name of a metric.
-        Between covariance matrices "jbld", "airm", "logeuclid" (Euclidean between logarithms)
-        and "euclid"; between histograms "chi2", "minmax", "sinkhorn" and "emd", each as the
-        function of `histrs.metrics` of that name, and
-        :math:`k(x, x) + k(y, y) - 2 k(x, y)` of the kernels "intersection" (which is the sum of
-        :math:`|x - y|`), "hellinger", "jensen_shannon", "additive_chi2" and "exp_chi2"; between
-        vectors "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and `metric_params`, and
-        returns distances of shape (n_X, n_Y). With "precomputed" `X` is distances: in `fit` of all
-        pairs of training samples, later of each query to all training samples.
+        Covariance matrices have "jbld", "airm", "logeuclid" (Euclidean between logarithms) and
+        "euclid". Histograms have "chi2", "minmax", "sinkhorn" and "emd", functions of
+        `histrs.metrics`. The kernels "intersection", "hellinger", "jensen_shannon",
+        "additive_chi2" and "exp_chi2" have the distance
+        :math:`k(x, x) + k(y, y) - 2 k(x, y)`. Vectors have "euclidean". A callable is given
+        ``(X, Y, n_jobs=...)`` and `metric_params`, and returns distances of shape (n_X, n_Y). With
+        "precomputed" `X` is distances: in `fit` of all pairs of training samples, later of each
+        query to all training samples.
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at
         distance 0 then vote alone. "auto" takes what classifies training samples best by the
@@ -160,7 +159,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     def _encode_outputs(self, y: NDArray[Any]) -> None:
         if self.class_weight is not None:
             raise ValueError(
-                f"class_weight = {self.class_weight!r} is of one label per row, and y has "
+                f"class_weight = {self.class_weight!r} needs one label per row, but y has "
                 f"{y.shape[1]}: leave it at None, or give sample_weight."
             )
         classes, codes = zip(*(encode(column) for column in y.T), strict=True)
@@ -207,7 +206,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         return np.column_stack([classes[np.argmax(part, axis=1)] for classes, part in outputs])
 
     def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any] | list[NDArray[Any]]:
-        """Return the share of the votes of every class.
+        """Return the fraction of the votes for every class.
 
         Parameters
         ----------

@@ -50,8 +50,8 @@ class Space:
             self._metric = Metric(_given, "distances")
             if params:
                 raise ValueError(
-                    f"metric_params has {min(params)!r}, and distances that are precomputed take "
-                    "none."
+                    f"metric_params has {min(params)!r}, but metric='precomputed' takes no "
+                    "arguments: set metric_params=None."
                 )
         elif isinstance(metric, str):
             self._metric = METRICS[metric]

@@ -28,8 +28,8 @@ def plot_calibration(
     fraction, with a bar of two standard errors. The legend has the expected calibration error,
     :math:`\sum_b \frac{n_b}{n} |\bar p_b - \bar y_b|`.
 
-    Of a regressor, each point is a central interval of the predictive normal distribution: its
-    nominal probability, and the share of rows within it.
+    For a regressor, each point is a central interval of the predictive normal distribution: its
+    nominal probability, and the fraction of rows within it.
 
     Parameters
     ----------

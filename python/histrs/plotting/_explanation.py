@@ -21,12 +21,14 @@ def plot_explanation(
     max_features: int = 10,
     ax: Any = None,
 ) -> Any:
-    """Draw what features and pairs add to one prediction, the largest first, with two deviations.
+    """Draw what features and pairs add to one prediction, with two standard deviations.
+
+    The largest come first.
 
     Parameters
     ----------
     explanation : Explanation
-        What `IntersectionGPRegressor.explain` or `IntersectionGPClassifier.explain` returns.
+        Result of `IntersectionGPRegressor.explain` or `IntersectionGPClassifier.explain`.
     row : int, default=0
         Which of its rows.
     {output}

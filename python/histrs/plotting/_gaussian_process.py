@@ -29,7 +29,7 @@ def plot_relevance(
     max_features: int = 20,
     ax: Any = None,
 ) -> Any:
-    """Draw the learned weights of the features, largest first, as shares of their sum.
+    """Draw the learned weights of the features, largest first, as fractions of their sum.
 
     Weights of features of different scales compare the scales too: scale the features alike
     before the fit.

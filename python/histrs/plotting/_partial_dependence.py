@@ -22,10 +22,10 @@ def plot_partial_dependence(
     feature_names: Sequence[str] | None = None,
     ax: Any = None,
 ) -> Any:
-    """Draw what a feature does on average, with two deviations, or two features as a map.
+    """Draw the mean effect of a feature with two standard deviations, or of two as a map.
 
-    On a map, thin lines are of equal standard deviation. Of a feature of categories, each is a
-    point with a bar; two of which one is of categories are a line for each category.
+    On a map, thin lines are of equal standard deviation. Each category of a feature is a point with
+    a bar. For a numerical and a categorical feature, each category is a line.
 
     Parameters
     ----------

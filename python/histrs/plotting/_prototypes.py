@@ -26,8 +26,8 @@ def plot_compression(
     Parameters
     ----------
     curves : mapping of str to CompressionCurve
-        Of each method, from :func:`~histrs.prototypes.compression_curve`. Several runs are drawn
-        as mean and standard deviation.
+        The curve of each method, from :func:`~histrs.prototypes.compression_curve`. Several runs
+        are drawn as mean and standard deviation.
     full_error : float or None, default=None
         The test error with all training samples: a horizontal line.
     ax : matplotlib.axes.Axes, default=None
@@ -118,7 +118,7 @@ def plot_prototypes(
     shape : pair of int or None, default=None
         Rows and columns of the images that histograms are; None draws bars.
     max_prototypes : int, default=36
-        Of more histograms the first are drawn.
+        Most histograms that are drawn, the first ones.
     figure : matplotlib.figure.Figure, default=None
         Where to draw; None makes one.
 

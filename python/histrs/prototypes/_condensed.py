@@ -48,9 +48,8 @@ class CondensedNN(CondensingRule):
 
     Hart's condensed nearest neighbours [1]_: a sample that the prototypes so far misclassify
     becomes one, until none is left. Training samples are then all classified right, unless two
-    are at distance 0 and of different classes, or the distance of a sample to itself is not the
-    least, as may happen with "sinkhorn". Their number is what comes out.
-
+    of different classes are at distance 0. With "sinkhorn", the distance of a sample to itself may
+    not be the smallest either. The number of prototypes is not chosen.
 
     Parameters
     ----------

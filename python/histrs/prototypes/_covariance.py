@@ -82,11 +82,9 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
               p_{ij} = \mathrm{softmax}_j\big(-\gamma^2 D_J(X_i, P_j)\big)
 
     (equations 4 to 6), with the Jensen-Bregman log-det divergence
-    :func:`~histrs.metrics.jbld_distances`. The second term, which the paper does not have, counts
-    as :math:`\nu` further matrices at the start of each prototype. It keeps few trials of many
-    channels from being learned by heart. A weight of a sample multiplies its term of the first sum.
-    The most probable class is predicted; the paper takes that of the nearest prototype, which is
-    right less often.
+    :func:`~histrs.metrics.jbld_distances`. The second term is not in the paper. It counts as
+    :math:`\nu` further matrices at the start of each prototype, and prevents overfitting to few
+    matrices. The most probable class is predicted, not that of the nearest prototype.
 
     Parameters
     ----------
@@ -94,25 +92,22 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         Number of prototypes of each class, or their fraction of the training matrices, at least one
         each.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Inverse temperature of the neighbourhoods, at most 1e50. "scale" makes :math:`\gamma^2` 16
-        over the mean divergence from training matrices to the nearest prototype at the start. "cv"
-        chooses among five multiples of this :math:`\gamma`, from 1/8 to 2, by accuracy in three
-        folds. "optuna" searches from 1/16 to 4 times it in twenty trials, and needs
-        ``pip install "histrs[tune]"``.
+        Inverse temperature, at most 1e50. "scale" makes :math:`\gamma^2` 16 over the mean
+        divergence from a training matrix to the nearest first prototype. "cv" chooses among five
+        multiples, from 1/8 to 2, by three-fold accuracy. "optuna" searches from 1/16 to 4 times it,
+        and needs ``pip install "histrs[tune]"``.
     init : {"means", "subset", "rmhc"}, default="means"
-        Start from divergence means of the clusters of each class, from a random sample of each
-        class, as the paper does, or from one that :class:`~histrs.prototypes.RandomMutationNN` has
-        improved.
+        Start from means of the clusters of each class, or from a random sample of each class.
+        "rmhc" improves the sample by :class:`~histrs.prototypes.RandomMutationNN`.
     prior_weight : float or "auto", default="auto"
-        The weight :math:`\nu` of the start, in matrices. "auto" takes ``p / 3``, a third of the
-        number of channels, and 0 none, as the paper does.
+        The weight :math:`\nu`, in matrices. "auto" takes ``p / 3``.
     {class_weight}
     calibration : {"held-out"} or None, default="held-out"
         "held-out" learns a factor of the scores, `inverse_temperature_`, from matrices left out of
-        training: each third in turn up to 300 matrices, and one third above. Predicted classes
-        stay. None keeps the probabilities of the neighbourhoods, which are too certain.
+        training. It changes probabilities, not predicted classes. Probabilities without it are too
+        certain.
     max_iter : int, default=300
-        Most iterations of L-BFGS, before a ConvergenceWarning.
+        Most iterations of L-BFGS.
     tol : float, default=1e-5
         Training ends when an iteration lowers ``L / n_samples`` by no more.
     {verbose}
@@ -129,11 +124,11 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     sample_indices_ : ndarray of shape (n_prototypes,)
         Training matrices at the start, or those nearest to the means.
     gamma_ : float
-        The inverse temperature of the neighbourhoods.
+        The inverse temperature.
     inverse_temperature_ : float
         Factor of the scores; 1 without `calibration`, and if a class has too few matrices.
     loss_ : float
-        ``L / n_samples`` at the end; with weights, over their sum.
+        ``L / n_samples`` at the end.
     loss_curve_ : ndarray of shape (n_iter,)
         ``L / n_samples`` after every iteration.
     n_iter_ : int
@@ -143,13 +138,10 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     Notes
     -----
-    Prototypes are :math:`P = B^T B + 10^{-8} \bar X` with :math:`B` upper triangular and the mean
-    :math:`\bar X` of the training matrices. The paper's equation 8 lacks a factor 2: the gradient
-    is :math:`\partial D_J(X, B^T B) / \partial B = 2 B (X + B^T B)^{-1} - B^{-T}`.
-
-    See Also
-    --------
-    histrs.neighbors.MetricKNNClassifier : Compares with all training matrices.
+    Prototypes are :math:`P = B^T B + 10^{-8} \bar X` with :math:`B` upper triangular and
+    :math:`\bar X` the mean of the training matrices. The paper's equation 8 lacks a factor
+    2: the gradient is
+    :math:`\partial D_J(X, B^T B) / \partial B = 2 B (X + B^T B)^{-1} - B^{-T}`.
 
     References
     ----------
@@ -225,8 +217,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            What each sample counts: whole weights are repetitions. Samples of weight 0 are left
-            out.
+            Weights of the samples. Whole weights act as repetitions, and samples of weight 0 are
+            left out.
 
         Returns
         -------

@@ -5,8 +5,8 @@ from __future__ import annotations
 SELECTED_PROTOTYPES = {
     "metric": """
 metric : str or callable, default="auto"
-    As of :class:`~histrs.neighbors.MetricKNNClassifier`: "auto" takes "jbld" for a stack of
-    matrices, and "chi2" for rows.
+    A metric of :class:`~histrs.neighbors.MetricKNNClassifier`; "auto" takes "jbld" for a stack
+    of matrices, and "chi2" for rows.
 """,
     "metric_params": """
 metric_params : dict or None, default=None
@@ -14,7 +14,7 @@ metric_params : dict or None, default=None
 """,
     "n_neighbors": """
 n_neighbors : int, default=1
-    Nearest prototypes that vote; of classes with as many votes the nearer one is taken.
+    Nearest prototypes that vote; among classes with equal votes the nearer one is taken.
 """,
     "n_jobs": """
 n_jobs : int or None, default=None
@@ -50,12 +50,12 @@ feature_names_in_ : ndarray of shape (n_features,)
 """,
     "prototypes_": """
 prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or (n_prototypes, p, p)
-    The samples chosen, in the order in which they were; of "precomputed" their indices.
+    The chosen samples in the order of the choice; their indices for "precomputed".
 """,
     "compression": """
 compression : int or float, default=0.05
-    Number of prototypes of each class, or their share of the training samples, which is
-    divided among classes in proportion, at least one each.
+    Number of prototypes of each class, or their fraction of the training samples, at least one
+    each.
 """,
     "verbose": """
 verbose : int, default=0
@@ -70,8 +70,7 @@ random_state : int, RandomState instance or None, default=None
 LEARNED_PROTOTYPES = {
     "class_weight": """
 class_weight : dict, "balanced" or None, default=None
-    Factors of the weights of the samples of each class; "balanced" makes those of all classes
-    add up to the same. A class of weight 0 is left out.
+    Factors of the sample weights of each class; "balanced" makes the sums of all classes equal.
 """,
     "classes_": """
 classes_ : ndarray of shape (n_classes,)

@@ -18,15 +18,15 @@ from histrs.prototypes._docs import SELECTED_PROTOTYPES
 class FastCondensedNN(SelectedPrototypes):
     """Nearest-neighbour classifier on samples found at the borders of classes.
 
-    Fast condensed nearest neighbours (FCNN1 of [1]_): the first prototypes are the samples
-    nearest to the centroids of the classes; then in each round every prototype brings in, of the
-    samples of other classes that are nearest to it of all prototypes, the nearest one, until
-    there are none. Nothing is random, and the order of the samples only decides ties. Centroids
-    are :func:`~histrs.spd.jbld_mean` for "jbld" and "airm", the mean of "logeuclid" and "euclid",
-    :func:`~histrs.transport.sinkhorn_barycenter` for "sinkhorn" and "emd" (regularised by a
-    hundredth of the largest ground distance at least), and the mean for other metrics, as in
-    [2]_.
+    Fast condensed nearest neighbours (FCNN1 of [1]_). The first prototypes are the samples nearest
+    to the centroids of the classes. In each round, every prototype looks at the samples that are
+    nearer to it than to other prototypes. It adds the nearest one of another class. Rounds end
+    when there are none. Nothing is random; the order of the samples only decides ties.
 
+    The centroids of [2]_ are :func:`~histrs.spd.jbld_mean` for "jbld" and "airm", and the mean of
+    the metric for "logeuclid" and "euclid". For "sinkhorn" and "emd" they are
+    :func:`~histrs.transport.sinkhorn_barycenter`, whose `reg` is at least a hundredth of the
+    largest entry of `M`. Other metrics have the arithmetic mean.
 
     Parameters
     ----------

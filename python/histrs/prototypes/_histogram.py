@@ -74,46 +74,39 @@ _SPREAD = 1e-2
 class HistogramCompressor(LearnedPrototypes):
     r"""Classifier on a few learned histograms.
 
-    Stochastic histogram compression [1]_. Prototypes :math:`h_j = \mathrm{softmax}(w_j)`, started
-    at a sample of the training histograms of each class, minimise
+    Stochastic histogram compression [1]_. Prototypes :math:`h_j = \mathrm{softmax}(w_j)` minimise
 
     .. math:: L = -\sum_i \log \sum_{j:\, y_j = y_i} p_{ij}, \qquad
               p_{ij} = \mathrm{softmax}_j\big(-\gamma^2 D(x_i, h_j)\big)
 
-    (equations 5, 6 and 9) with the Sinkhorn divergence [2]_
-
-    .. math:: D(x, h) = S(x, h) - \tfrac12 S(x, x) - \tfrac12 S(h, h), \qquad
-              S(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b}
-              \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}.
-
-    A weight of a sample multiplies its term of the first sum. The most probable class is predicted,
-    not that of the nearest prototype as in the paper. Rows are divided by their sums.
+    (equations 5, 6 and 9), with the divergence :func:`~histrs.transport.sinkhorn_divergences` [2]_.
+    The paper has the cost of transport in place of the divergence, and predicts the class of the
+    nearest prototype. Here the most probable class is predicted. Rows are divided by their sums.
 
     Parameters
     ----------
     {compression}
     M : array-like of shape (n_bins, n_bins) or None, default=None
-        Cost matrix: symmetric, non-negative. None means bins on a line, :math:`M_{ij} = |i - j|`.
-        Infinite entries count as `n_bins` times the largest finite one.
+        Cost matrix: symmetric, non-negative. None means :math:`M_{ij} = |i - j|`. Infinite entries
+        count as `n_bins` times the largest finite one.
     reg : float or "scale", default="scale"
-        Weight of the entropy, in the units of `M`; "scale" is a tenth of the median of the
-        positive, finite entries of `M`.
+        Weight of the entropy, in the units of `M`. "scale" is a tenth of the median of the
+        positive, finite entries.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Inverse temperature of the neighbourhoods. "scale" makes :math:`\gamma^2` the inverse of the
-        mean excess of the distance to the nearest wrong prototype over that to the nearest right
-        one, at the start. "cv" chooses among five multiples, from 0.5 to 8, by accuracy in three
-        folds. "optuna" searches from 0.25 to 16 times it in twenty trials, and needs
-        ``pip install "histrs[tune]"``.
+        Inverse temperature. "scale" makes :math:`\gamma^2` one over the mean difference between the
+        distances to the nearest first prototypes of the right and of wrong classes. "cv" chooses
+        among five multiples, from 0.5 to 8, by three-fold accuracy. "optuna" searches from 0.25 to
+        16 times it, and needs ``pip install "histrs[tune]"``.
     init : {"subset", "rmhc"}, default="subset"
-        Start from a random sample of each class, or from one that
-        :class:`~histrs.prototypes.RandomMutationNN` has improved.
+        Start from a random sample of each class; "rmhc" improves it by
+        :class:`~histrs.prototypes.RandomMutationNN`.
     {class_weight}
     learning_rate : float, default=0.1
-        About the size of the first changes of :math:`w`; halved when the loss no longer falls.
+        Size of the first steps; halved when the loss no longer falls.
     batch_size : int or None, default=None
         Rows of a step; None means all.
     max_iter : int, default=200
-        Most passes over the data, before a ConvergenceWarning.
+        Most passes over the data.
     tol : float, default=1e-3
         Training ends when ten passes lower the loss by no more than this fraction.
     {verbose}
@@ -125,10 +118,10 @@ class HistogramCompressor(LearnedPrototypes):
     ----------
     {classes_}
     prototypes_ : ndarray of shape (n_prototypes, n_bins)
-        The learned histograms, of sum 1: those of the least loss of all passes.
+        The learned histograms, of sum 1.
     {prototype_labels_}
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Training samples at the start.
+        Training samples that prototypes start from.
     gamma_ : float
         The inverse temperature.
     reg_ : float
@@ -136,7 +129,7 @@ class HistogramCompressor(LearnedPrototypes):
     M_ : ndarray of shape (n_bins, n_bins)
         The cost matrix, finite.
     loss_ : float
-        ``L / n_samples`` of the prototypes; with weights, over their sum.
+        ``L / n_samples`` of the prototypes.
     loss_curve_ : ndarray of shape (n_iter,)
         ``L / n_samples`` of every pass.
     n_iter_ : int
@@ -149,14 +142,6 @@ class HistogramCompressor(LearnedPrototypes):
     See Also
     --------
     CovarianceCompressor : The same for covariance matrices.
-    histrs.neighbors.MetricKNNClassifier : Compares with all training samples.
-
-    Notes
-    -----
-    The dual variable of transport is the gradient of the cost with the entropy, which is minimised
-    here; the paper takes it for the gradient of the cost alone. :math:`S(h, h)` is subtracted
-    because the entropy would favour blurred prototypes. With 64 rows or more, probabilities are
-    right to 1e-6.
 
     References
     ----------
@@ -167,8 +152,6 @@ class HistogramCompressor(LearnedPrototypes):
 
     Examples
     --------
-    Peaks at both ends of a line of bins:
-
     >>> import numpy as np
     >>> from histrs.prototypes import HistogramCompressor
     >>> rng = np.random.default_rng(0)
@@ -243,8 +226,8 @@ class HistogramCompressor(LearnedPrototypes):
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
-            What each sample counts: whole weights are repetitions. Samples of weight 0 are left
-            out.
+            Weights of the samples. Whole weights act as repetitions, and samples of weight 0 are
+            left out.
 
         Returns
         -------

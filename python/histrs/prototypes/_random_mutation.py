@@ -26,10 +26,9 @@ _TOGETHER = 32
 class RandomMutationNN(SelectedPrototypes):
     """Nearest-neighbour classifier on a sample improved by random exchanges.
 
-    Random mutation hill climbing [1]_: of a random sample one prototype after the other is
-    exchanged for a training sample drawn at random, and put back if more training samples are
+    Random mutation hill climbing [1]_ begins with a random sample. It exchanges one prototype after
+    the other for a random training sample, and undoes the exchange if more training samples are
     misclassified than before. The last prototype of a class stays.
-
 
     Parameters
     ----------

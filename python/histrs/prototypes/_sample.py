@@ -22,7 +22,7 @@ def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDA
     classes : ndarray of shape (n_classes,)
         The classes, for the error.
     compression : int or float
-        Prototypes of each class, or their share of the samples.
+        Prototypes of each class, or their fraction of the samples.
     """
     n, sizes = len(labels), np.bincount(labels)
     if isinstance(compression, Integral):
@@ -32,7 +32,7 @@ def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDA
             raise ValueError(
                 f"compression = {count} prototypes of each class, but class "
                 f"{classes[short[0]]} has {sizes[short[0]]} of {n} different training "
-                "samples; give a smaller number, or a share of the samples."
+                "samples; give a smaller number, or a fraction of the samples."
             )
         return np.full(len(sizes), count, dtype=np.intp)
     wanted = max(1, round(compression * n))

@@ -52,13 +52,13 @@ class CodeNeighbors(BaseEstimator):
     :math:`|x - \sum_l z_l|^2 = |x|^2 - 2 \sum_l x \cdot z_l + |\sum_l z_l|^2`, of which the last
     term is kept for each indexed row.
 
-    The methods are those of `sklearn.neighbors.NearestNeighbors`, and the answers those of its
+    The methods are those of `sklearn.neighbors.NearestNeighbors`, and the neighbours those of its
     brute-force search among decoded rows.
 
     Parameters
     ----------
     quantizer : ProductQuantizer, FrozenEstimator or None, default=None
-        What codes rows, of the Euclidean metric; `fit` fits a clone of it, unless it is in a
+        Makes codes of rows, in the Euclidean metric; `fit` fits a clone of it, unless it is in a
         `sklearn.frozen.FrozenEstimator`. None means ``ProductQuantizer()``.
     n_neighbors : int, default=5
         Neighbours that `kneighbors` returns.
@@ -78,7 +78,7 @@ class CodeNeighbors(BaseEstimator):
         With several levels and a Euclidean distance, the squared norm of each indexed row about the
         mean codewords, in units of the largest codeword.
     metric_ : str
-        The metric of the answers, whatever is set later.
+        The metric of the fit.
     n_samples_fit_ : int
         Number of indexed rows.
     n_features_in_ : int
@@ -200,8 +200,7 @@ class CodeNeighbors(BaseEstimator):
         quantizer = given.estimator if isinstance(given, FrozenEstimator) else given
         if not isinstance(quantizer, ProductQuantizer):
             raise ValueError(
-                f"quantizer = {given!r}: codes are read by the fitted ProductQuantizer that made "
-                "them."
+                f"quantizer = {given!r}: give the fitted ProductQuantizer that made the codes."
             )
         check_is_fitted(quantizer)
         return quantizer

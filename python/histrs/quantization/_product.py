@@ -60,9 +60,9 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     nearest of `D` codewords, which k-means finds [1]_. A row takes `M` bytes, or `2 M` above 256
     codewords.
 
-    As a feature map [2]_ (section 3), :math:`\Phi(x)` has `M` ones among `M D` entries, and rows
-    are compared by :math:`\hat K(x, x') = \Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their
-    codewords. `histrs.svm.BundleSVC` learns on the codes. The metric should be that of the kernel:
+    As features [2]_ (section 3), :math:`\Phi(x)` has `M` ones among `M D` entries. Rows are
+    compared by :math:`\Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their codewords, as
+    :class:`~histrs.svm.BundleSVC` does. The metric should be that of the kernel:
 
     ================  ==================================  ==============================
     `metric`          distance, summed over a block       kernel
@@ -73,25 +73,20 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     "intersection"    :math:`|x - z|`                     :math:`\min(x, z)`
     ================  ==================================  ==============================
 
-    K-means runs on square roots for "hellinger" and "chi2". Three rounds in the metric itself
-    follow for "chi2" and "intersection".
-
     Parameters
     ----------
     n_blocks : int, default=8
-        Number of blocks `M`, at most the number of columns `d`. The first `d mod M` blocks have one
-        column more than the others.
+        Number of blocks `M`, at most one for each column.
     n_codes : int, default=256
         Codewords `D` of each block, from 2 to 65,536 and no more than there are rows.
     metric : {"euclidean", "hellinger", "chi2", "intersection"}, default="euclidean"
         The distance from codewords. All but the first need non-negative rows.
     rotation : {"opq"} or None, default=None
-        "opq" learns an orthogonal matrix and the codebooks in turn [3]_, from no rotation and from
-        principal axes, whichever is better. Only for the Euclidean metric, and
-        several times slower.
+        "opq" learns an orthogonal matrix and the codebooks in turn [3]_. Only for the Euclidean
+        metric, and several times slower.
     n_levels : int, default=1
-        Codes `L` of each block, at most 64. Each level quantises the residual of the levels before
-        [4]_, and a row is the sum of its codewords. More than one only for the Euclidean metric.
+        Codes of each block, at most 64. Each level quantises the residual of the levels before
+        [4]_. More than one only for the Euclidean metric.
     algorithm : {"lloyd", "minibatch"}, default="lloyd"
         `sklearn.cluster.KMeans` or `MiniBatchKMeans`.
     max_samples : int or None, default=16384
@@ -103,13 +98,13 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     n_jobs : int or None, default=None
         Threads; None means every core. The result does not depend on it.
     verbose : int, default=0
-        Above 0, a progress bar (tqdm where installed, lines on stderr where not).
+        Above 0, a progress bar.
 
     Attributes
     ----------
     codebooks_ : ndarray of shape (n_blocks * n_levels, n_codes, width)
-        The codewords after the rotation, in the dtype of the training data. Narrower blocks are
-        padded. ``codebooks_[l::n_levels]`` are those of level `l`.
+        The codewords after the rotation; narrower blocks are padded. ``codebooks_[l::n_levels]``
+        are those of level `l`.
     rotation_ : ndarray of shape (n_features, n_features) or None
         The orthogonal matrix that multiplies rows.
     n_levels_ : int
@@ -119,7 +114,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     block_offsets_ : ndarray of shape (n_blocks + 1,)
         The first column of each block, then the number of columns.
     counts_ : ndarray of shape (n_blocks * n_levels, n_codes)
-        Training rows of each codeword, from which `partial_fit` goes on.
+        Training rows of each codeword.
     inner_product_ : histrs.kernel_approximation.InnerProduct
         :math:`K_{ZZ}`, with methods `matmul(V)` and `solve(V)`. It is never formed.
     n_iter_ : int
@@ -212,8 +207,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows, non-negative unless the metric is Euclidean. Of a memory map only the rows
-            that are drawn are read, once they have been checked.
+            Finite rows, non-negative unless the metric is Euclidean. After the check of
+            a memory map, only the drawn rows are read.
         y : None
             Not used.
 

@@ -40,22 +40,21 @@ _ROUNDING = 1e-12
 class CSP(TransformerMixin, StackEstimator):
     r"""Common spatial patterns: filters whose variance tells classes apart.
 
-    Of two classes the filters solve :math:`C_2 w = \lambda (C_1 + C_2) w`, with :math:`C_c` the
-    mean of the matrices of class :math:`c` [1]_. Of more classes the rows of :math:`W` diagonalise
-    all means as nearly as they can [2]_,
+    Filters for two classes solve :math:`C_2 w = \lambda (C_1 + C_2) w`, with :math:`C_c` the mean
+    of the matrices of class :math:`c` [1]_. For more classes the rows of :math:`W` diagonalise all
+    means as nearly as they can [2]_,
 
     .. math:: \min_W \sum_c P_c \log \frac{\det \mathrm{diag}(W C_c W^T)}{\det (W C_c W^T)}
 
-    with :math:`P_c` the share of class :math:`c`; steps are those of [3]_. The filters that come
-    first tell most about the class,
+    with :math:`P_c` the fraction of class :math:`c`; steps are those of [3]_. The first filters
+    tell most about the class,
 
     .. math:: I(w) \le \frac12 \Big(\log \sum_c P_c v_c - \sum_c P_c \log v_c\Big),
               \qquad v_c = w^T C_c w
 
     with :math:`I` the mutual information of class and filtered signal, where the latter is Gaussian
-    in each class: of all signals of a variance a Gaussian has the most entropy. Each filter has
-    unit variance in :math:`\sum_c P_c C_c`. A matrix becomes :math:`W X W^T`, or the logarithms of
-    its diagonal.
+    in each class. Each filter has unit variance in :math:`\sum_c P_c C_c`. A matrix becomes
+    :math:`W X W^T`, or the logarithms of its diagonal.
 
     Parameters
     ----------
@@ -64,12 +63,12 @@ class CSP(TransformerMixin, StackEstimator):
     metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="euclid"
         The mean of a class, as in :class:`TangentSpace`.
     shrinkage : "scm" or float, default="scm"
-        Weight :math:`s` of :math:`(1 - s) X + s\, \mathrm{tr}(X)/p\, I`, as of
-        :class:`Covariances`, in the matrices that filters are learned from; "scm" is 0. The rules
-        "oas" and "lwf" need the signals, and so are for :class:`Covariances`.
+        Weight :math:`s` of :math:`(1 - s) X + s\, \mathrm{tr}(X)/p\, I` in the matrices that
+        filters are learned from; "scm" is 0. The rules "oas" and "lwf" of :class:`Covariances` need
+        signals.
     log : bool, default=True
-        Whether to return logarithms of variances, rows for a linear model, or the filtered
-        matrices, for :class:`MDM`, :class:`TangentSpace` or
+        Whether to return logarithms of variances, as rows for a linear model. Otherwise filtered
+        matrices are returned, for :class:`MDM`, :class:`TangentSpace` or
         :class:`~histrs.gaussian_process.SPDGPClassifier`.
     {n_jobs}
 
@@ -81,7 +80,7 @@ class CSP(TransformerMixin, StackEstimator):
         How strongly the source of each filter shows in each channel: columns of the inverse of all
         filters [5]_.
     n_iter_ : int
-        Iterations of the joint diagonalisation; 0 of two classes.
+        Iterations of the joint diagonalisation; 0 for two classes.
     {n_features_in_}
 
     Warns
@@ -92,10 +91,8 @@ class CSP(TransformerMixin, StackEstimator):
     Notes
     -----
     With balanced classes all filters together are those of pyRiemann's ``CSP``, but for signs and
-    lengths. Of several classes it takes others first, by the approximation of [4]_ to :math:`I`, in
-    which a filter whose variances differ much counts for less than one that tells nothing. On the
-    recordings of the manual's quality page, each session predicted from the others of its subject,
-    8 filters and logistic regression are right in 54% of trials by that order, and in 78% by this.
+    lengths. For several classes it has another order, by the approximation of [4]_ to :math:`I`,
+    which underrates filters whose variances differ much.
 
     References
     ----------

@@ -111,9 +111,9 @@ def airm_distances(
     Raises
     ------
     ValueError
-        If a matrix is not finite, not symmetric or not positive definite (the message names it),
-        two matrices are so far apart that the smallest eigenvalue of :math:`X^{-1} Y` is lost in
-        the rounding of the largest, or shapes do not match.
+        If a matrix is not finite, not symmetric or not positive definite; the message names it. If
+        shapes do not match. If two matrices are so far apart that the smallest eigenvalue of
+        :math:`X^{-1} Y` is lost in the rounding of the largest.
 
     See Also
     --------

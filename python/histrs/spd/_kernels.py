@@ -148,9 +148,10 @@ def airm_kernel(
     .. math:: k(X, Y) = e^{-\gamma D_R(X, Y)^2}
 
     It is **not** positive definite in general, at no :math:`\gamma` for all sets of matrices: the
-    space is curved [1]_. On real data its negative eigenvalues are often small, and support vector
+    space is curved [1]_. On real data its negative eigenvalues are often small. Support vector
     machines with it are among the best for EEG; a Gaussian process or a kernel ridge with it may
-    fail. :func:`jbld_kernel` is its definite cousin: :math:`D_R^2 \approx 8 D_J` for near matrices.
+    fail.
+    :func:`jbld_kernel` is its definite cousin: :math:`D_R^2 \approx 8 D_J` for near matrices.
 
     Parameters
     ----------

@@ -58,8 +58,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     weights_seen_ : ndarray of shape (n_classes,)
         Sums of the weights of the matrices that the means were made of, older ones lowered.
     inverse_temperature_ : float
-        :math:`\beta`. Of "euclid", where entries are beyond :math:`2^{\pm 256}` and their squares
-        may overflow, for distances over the nearest power of :math:`2^{512}`.
+        :math:`\beta`. With "euclid" and entries beyond :math:`2^{\pm 256}`, whose squares may
+        overflow, distances are over the nearest power of :math:`2^{512}`.
     {n_features_in_}
 
     Notes
@@ -118,7 +118,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Move the means of the classes towards those of more matrices, by their share of weights.
+        """Move the means of the classes towards those of more matrices, by their weights.
 
         {of_classes}
         classes : array-like of shape (n_classes,), default=None

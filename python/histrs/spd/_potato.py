@@ -68,9 +68,9 @@ class Potato(TransformerMixin, RunningMeans):
 
     Notes
     -----
-    Of the same matrices, z-scores are those of pyRiemann's ``Potato``. Its `partial_fit` moves to
-    the mean of all matrices that it is given, by a share `alpha`; with a `forgetting` of `alpha`
-    the share becomes that in the long run.
+    For the same matrices, z-scores are those of pyRiemann's ``Potato``. Its `partial_fit` moves by
+    a fraction `alpha` to the mean of all matrices that it is given. A `forgetting` of `alpha` tends
+    to that fraction.
 
     References
     ----------
@@ -154,7 +154,7 @@ class Potato(TransformerMixin, RunningMeans):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Move towards those of more matrices that are clean, by their share of all.
+        """Move towards more matrices that are clean, by their fraction of all.
 
         The first call is a `fit`. Matrices that `predict` takes for artefacts are left out.
 
@@ -180,8 +180,8 @@ class Potato(TransformerMixin, RunningMeans):
         self.location_, self.scale_ = float(np.mean(logs)), float(np.std(logs))
         if not self.scale_ > _RESOLUTION:
             raise ValueError(
-                "X has distances to its mean that do not differ, or overflow: z-scores take "
-                "matrices that differ."
+                "All matrices of X are equally far from their mean, or distances overflow, so "
+                "there are no z-scores: give more different matrices, or scale X down."
             )
 
     def _move(self, stack: Stack) -> None:

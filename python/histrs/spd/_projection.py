@@ -19,8 +19,8 @@ def project_to_spd(X: ArrayLike, *, floor: float = 1e-6) -> NDArray[Any]:
     .. math:: P(X) = \sum_k \max(\lambda_k, \mathrm{floor}\, \lambda_{\max}) v_k v_k^T,
               \qquad \frac{X + X^T}{2} = \sum_k \lambda_k v_k v_k^T
 
-    Of all symmetric matrices whose eigenvalues are at least ``floor`` times the largest, this is
-    the one nearest to `X` in the Frobenius norm [1]_.
+    The result is the nearest to `X` in the Frobenius norm among symmetric matrices whose
+    eigenvalues are at least ``floor`` times the largest [1]_.
 
     Parameters
     ----------

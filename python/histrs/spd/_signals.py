@@ -35,9 +35,9 @@ class Covariances(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     shrinkage : {"oas", "lwf", "scm"} or float, default="oas"
-        How the weight :math:`s` is chosen: for each trial by the oracle approximating shrinkage
-        of [1]_ or the rule of [2]_, as scikit-learn's `oas` and `ledoit_wolf` do; "scm", the sample
-        covariance matrix, is 0; a number in [0, 1] is taken as it is.
+        The weight :math:`s`, a number in [0, 1] or a rule for each trial. "oas" is the oracle
+        approximating shrinkage of [1]_, and "lwf" the rule of [2]_, as in scikit-learn's `oas` and
+        `ledoit_wolf`. "scm", the sample covariance matrix, is 0.
     {n_jobs}
 
     Attributes

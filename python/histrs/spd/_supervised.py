@@ -32,9 +32,9 @@ _COUNT = Interval(Integral, 1, None, closed="left")
 class SPDProjection(StackProjection):
     r"""Supervised projection of covariance matrices on smaller ones.
 
-    Learns :math:`U` of shape (p, n_components) with orthonormal columns such that the matrices
-    :math:`U^T X_i U` are close to their neighbours of the same class and far from those of other
-    classes [1]_:
+    Learns :math:`U` of shape (p, n_components) with orthonormal columns [1]_. The matrices
+    :math:`U^T X_i U` are close to neighbours of the same class, and far from those of other
+    classes:
 
     .. math:: \min_U \sum_{i, j} a_{ij} D_J(U^T X_i U, U^T X_j U)
 
@@ -73,11 +73,10 @@ class SPDProjection(StackProjection):
 
     Notes
     -----
-    The divergence does not change when both of its matrices are transformed by the same
-    invertible matrix, so that the objective depends on the column space of :math:`U` alone: it is
-    a function on the Grassmann manifold, and its gradient is orthogonal to :math:`U`. It is
-    minimised over all matrices of full rank by L-BFGS, and the minimiser is orthonormalised,
-    where the paper uses conjugate gradients on the manifold.
+    The divergence does not change when both matrices are transformed by the same invertible matrix.
+    The objective therefore depends on the column space of :math:`U` alone. It is minimised over all
+    matrices of full rank by L-BFGS, and the minimiser is orthonormalised. The paper uses conjugate
+    gradients on the Grassmann manifold.
 
     Neighbours are found in :math:`D_J`, which the paper calls the Stein metric.
 

@@ -115,7 +115,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Move the reference towards the mean of more matrices, by their share of all weights.
+        """Move the reference towards the mean of more matrices, by their fraction of all weights.
 
         {fit_to_weighted}
         """

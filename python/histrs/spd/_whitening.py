@@ -35,7 +35,7 @@ class Whitening(TransformerMixin, RunningMeans):
     metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="airm"
         The mean, as in :class:`TangentSpace`.
     unseen : {"raise", "own mean"}, default="raise"
-        What `transform` does with matrices of a domain that `fit` had none of: refuse them, or
+        How `transform` treats matrices of a domain that `fit` has not seen: refuse them, or
         recentre them by their own mean, that of the matrices of the call. So a pipeline that is
         judged on subjects left out needs no step between `fit` and `predict`. Where `fit` had
         several domains and `transform` is given none, all are of one that is not known. A few

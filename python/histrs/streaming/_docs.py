@@ -9,7 +9,7 @@ feature_names_in_ : ndarray of shape (n_features,)
 """,
     "moments_": """
 moments_ : Moments
-    What `partial_fit` has seen; a model that is fitted at once has none.
+    The moments of the rows of `partial_fit`; a model that is fitted at once has none.
 """,
     "alphas_": """
 alphas_, errors_ : ndarray of shape (n_alphas,)
@@ -60,7 +60,7 @@ n_components_ : int
 """,
     "selection_": """
 selection_ : str
-    What the errors are: "loo" or "gcv".
+    The kind of errors: "loo" or "gcv".
 """,
     "alpha_": """
 alpha_ : float

@@ -92,7 +92,9 @@ class _Lasso(MomentRegressor):
     def _alphas(self, alphas: int | ArrayLike, eps: float, largest: float) -> Array:
         if isinstance(alphas, int | np.integer):
             if alphas < 1 or not 0 < eps < 1:
-                raise ValueError(f"alphas = {alphas}, eps = {eps}: 1 or more, and 0 < eps < 1.")
+                raise ValueError(
+                    f"alphas = {alphas}, eps = {eps}: give at least 1 for alphas, and 0 < eps < 1."
+                )
             top = max(float(largest) / self._penalty(1.0)[0], np.finfo(np.float64).tiny)
             return np.geomspace(top, top * eps, int(alphas))
         values = np.sort(np.atleast_1d(np.asarray(alphas, dtype=np.float64)))[::-1]

@@ -80,11 +80,11 @@ class Moments:
     Notes
     -----
     Rows may be float32; all sums are float64. `update` cuts its rows into blocks of 4096 from the
-    first one on, and adds block after block with one symmetric product of BLAS. So, with the same
-    BLAS, the same number of its threads and the same processor, results have the same bits for
-    all ways of cutting one sequence of rows, all with targets or all without, into chunks whose
-    sizes, but the last, are multiples of 4096. Otherwise, and for `merge`, they agree up to
-    rounding. A dense array, a memmap and CSR give the same bits.
+    first one on, and adds block after block with one symmetric product of BLAS. Results therefore
+    have the same bits for all chunks whose sizes, but the last, are multiples of 4096. This holds
+    for rows in one order, all with targets or all without, and for one BLAS, number of threads and
+    processor. Otherwise, and for `merge`, they agree up to rounding. A dense array, a memmap and
+    CSR give the same bits.
 
     References
     ----------
@@ -242,7 +242,8 @@ class Moments:
         Z = matrix(names.matched(Z, "Z"))
         if Z.shape[1] != self.n_features:
             raise ValueError(
-                f"Z has {Z.shape[1]} columns, but these are moments of {self.n_features}."
+                f"Z has {Z.shape[1]} columns, but the moments have {self.n_features}: give the "
+                "same columns in the same order."
             )
         targets = np.zeros((Z.shape[0], 0)) if Y is None else self._check_targets(Y, Z.shape[0])
         weights = counted_weights(sample_weight, Z.shape[0])
@@ -343,7 +344,10 @@ class Moments:
         for kind in ("_labelled", "_unlabelled"):
             own, removed = getattr(self, kind), getattr(other, kind)
             if removed and removed.n and not own:
-                raise ValueError(f"{removed.n} rows of a kind that there is none of.")
+                raise ValueError(
+                    f"cannot subtract {removed.n} {kind[1:]} rows from none: subtract rows that "
+                    "were added."
+                )
             if own:
                 setattr(rest, kind, own.without(removed) if removed else own.copy())
         return rest

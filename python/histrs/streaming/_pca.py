@@ -51,10 +51,9 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Parameters
     ----------
     n_components : int or float, default=None
-        Number of components, at most that of the features; None keeps as many as there are
-        features, or rows where these are fewer; a row of weight 2 counts as two. A number between 0
-        and 1 keeps as few as have more than this share of the total variance, those of the rows of
-        the moment.
+        Number of components, at most that of the features. None keeps one for each feature, or for
+        each row if these are fewer; a row of weight 2 counts as two. A number between 0 and 1 keeps
+        the fewest that have more than this fraction of the total variance of the current rows.
     whiten : bool, default=False
         Whether transformed rows are divided by the standard deviations of the components, so that
         those of training have variances of 1. Components without variance, up to rounding, stay.
@@ -72,11 +71,11 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     explained_variance_ : ndarray of shape (n_components,)
         Variances of the components.
     explained_variance_ratio_ : ndarray of shape (n_components,)
-        The same as shares of the total variance.
+        The same as fractions of the total variance.
     mean_ : ndarray of shape (n_features,)
         Mean of the rows.
     moments_ : Moments
-        What is known of the rows.
+        The moments of the rows.
     n_components_ : int
         Number of components.
     n_samples_seen_ : int or float
@@ -312,7 +311,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         with unchanged_on_error(self):
             if T.shape[1] != self.n_components_:
                 raise ValueError(
-                    f"X has {T.shape[1]} columns, and there are {self.n_components_} components."
+                    f"X has {T.shape[1]} columns, but StreamingPCA has {self.n_components_} "
+                    "components: give rows that transform returned."
                 )
             directions = self.components_ * self._sizes()[:, None]
             with may_overflow():
@@ -350,7 +350,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     @property
     def explained_variance_ratio_(self) -> Array:
-        """Variances of the components as shares of the total variance."""
+        """Variances of the components as fractions of the total variance."""
         values, total = self._decomposed()[0], self._total
         return np.asarray(values / total if total > 0 else np.zeros_like(values))
 

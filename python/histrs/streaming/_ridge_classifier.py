@@ -323,7 +323,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         classes : array-like of shape (n_classes,)
             The classes, in the order of the targets.
         calibration_rows : rows as `Moments.of` takes them, default=None
-            What scores are calibrated on, in one pass; no targets are needed.
+            Rows that scores are calibrated on, in one pass; no targets are needed.
 
         Returns
         -------
@@ -411,10 +411,10 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     ) -> NDArray[Any]:
         """Return the probabilities of the classes.
 
-        They are those of the softmax that is calibrated, or without one of scores times one number,
-        `inverse_temperature_`, for which the labels of rows, by models of all others, are most
-        likely. So the most probable class is the prediction. Of several labels per row, each has a
-        probability of its own, and those above a half are predicted.
+        They are those of the calibrated softmax. Without one, they are the softmax of scores times
+        `inverse_temperature_`, which makes left-out labels most likely, so that the most probable
+        class is the prediction. With several labels per row, each has a probability of its own, and
+        those above a half are predicted.
 
         Parameters
         ----------
@@ -456,8 +456,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             given = getattr(self, name)
             if given is not None and given not in ("auto", "softmax"):
                 raise ValueError(
-                    f"{name} = {given!r} is of one class per row, and y has {n_labels} labels: "
-                    f"leave {name} as it is by default."
+                    f"{name} = {given!r} needs one class per row, but y has {n_labels} labels: "
+                    f"leave {name} at its default."
                 )
         self.classes_, self._has_labels = np.arange(n_labels), True
 

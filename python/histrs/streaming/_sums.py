@@ -185,7 +185,9 @@ class CentredSums:
         exact = isinstance(self.n, int) and isinstance(other.n, int)
         lost = 0.0 if exact else _LOST * self.n
         if n < -lost or n_rows < -lost:
-            raise ValueError(f"{other.n} rows cannot be taken from {self.n}.")
+            raise ValueError(
+                f"cannot subtract {other.n} rows from {self.n}: subtract rows that were added."
+            )
         if n <= lost or n_rows <= 0:
             return type(self).zeros(len(self.mean), len(self.y_mean))
         if other.n == 0:
@@ -199,7 +201,9 @@ class CentredSums:
         squares = scatter.diagonal().copy()
         for left, before in ((squares, self.scatter.diagonal()), (y_squares, self.y_squares)):
             if np.any(left < -_LOST * before):
-                raise ValueError("the rows to be taken away are not among these.")
+                raise ValueError(
+                    "cannot subtract rows that were not added: some variance would be negative."
+                )
         scatter[np.diag_indices_from(scatter)] = np.maximum(squares, 0.0)
         cross = self.cross - other.cross - weight * np.outer(step, y_step)
         return type(self)(

@@ -79,7 +79,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     (equation 7a of [1]_) by the stochastic subgradient steps of algorithm 1. Where
     :math:`y_i f(w, x_i) < m`, every :math:`|w_d| < x_{id}` moves by :math:`r y_i`. Then all entries
     shrink by :math:`r \lambda`, but not past zero. Several classes are learned one against the
-    rest. The paper has no intercept and no units.
+    rest. Intercept and units are not in the paper.
 
     Parameters
     ----------
@@ -106,17 +106,17 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of the losses of each class. "balanced" makes the sums of their weights equal.
     average : bool, default=True
-        Use the mean of the weights after each pass, of `fit` after the drop of the step.
+        Use the mean of the weights over passes.
     early_stopping : bool, default=False
         Drop the step, and later stop, if 5 passes lower the training objective by less than a
-        thousandth; with "continuation", once `t` is 0.
+        thousandth.
     probability : bool, default=False
         Whether `fit` learns probabilities from scores in five folds, in six times the time.
     random_state : int, RandomState instance or None, default=None
         Draws the order of the rows, and folds.
     {n_jobs}
     verbose : int, default=0
-        1 shows the objective after every pass of `fit`, which reads the rows once more.
+        1 shows the objective after every pass of `fit`.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     margin_, eta_ : float
         `margin` and `eta0` in the units of the scaled columns.
     inverse_temperature_ : float
-        Factor of the scores before the softmax of probabilities; with `probability`, after `fit`.
+        Factor of the scores before the softmax, with `probability`.
     n_iter_ : int
         Passes made.
     n_features_in_ : int
@@ -259,8 +259,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Make one pass over a batch, with the first step length and without smoothing.
 
-        The units of a column are those of the batches up to the first in which it varies, and are
-        kept: begin with a batch of some hundred rows like those to come.
+        The units of a column are those of the batches up to the first in which it varies. They are
+        kept, so begin with a batch of some hundred rows like those to come.
 
         Parameters
         ----------

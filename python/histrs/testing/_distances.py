@@ -77,7 +77,7 @@ default="any"
     Returns
     -------
     strategy of ndarray of shape (d, d)
-        Strategy for matrices of ground distances.
+        Strategy for cost matrices.
 
     Examples
     --------

@@ -75,7 +75,7 @@ def histograms(
 default="any"
         Memory layout of a dense matrix. "sliced" leaves a gap after each row, "strided" one
         after each entry, "reversed" has negative strides, "readonly" is C-ordered and not
-        writeable. Of these, CSR matrices know "readonly" only: their three parts are not
+        writeable. CSR matrices take "readonly" only: their three parts are not
         writeable. Under "any" that happens to canonical ones alone, because SciPy repairs the
         others in place and fails.
     canonical : bool or None, default=None

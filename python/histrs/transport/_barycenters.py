@@ -77,24 +77,23 @@ def sinkhorn_barycenter(
 
     By iterative Bregman projections [1]_, with :math:`K = \exp(-M / \mathrm{reg})`:
     :math:`u_k = x_k / K v_k`, :math:`b = c \prod_k (K^\top u_k)^{w_k}`,
-    :math:`v_k = b / K^\top u_k`, and :math:`c = 1`. The entropy blurs the barycentre; of one
-    histogram it is not the histogram itself.
+    :math:`v_k = b / K^\top u_k`, and :math:`c = 1`. The entropy blurs the barycentre: a single
+    histogram is not its own barycentre.
 
-    It is for the debiased one, that of `histrs.transport.sinkhorn_divergences`, whose minimum has
-    :math:`\frac12 \mathrm{OT}(b, b)` taken off: there :math:`c \leftarrow \sqrt{c b / K c}`
+    The debiased barycentre minimises :func:`~histrs.transport.sinkhorn_divergences`, and a single
+    histogram is its own. There :math:`c \leftarrow \sqrt{c b / K c}`
     (algorithm 1 of [2]_), three times in an iteration.
 
-    All is kept in logarithms. The products are matrix products, or sums of exponentials where `K`
-    would underflow or `M` is infinite; a `reg` below a twentieth of the largest entry of `M` is led
-    to through larger ones.
+    Computations are in logarithms. A `reg` below a twentieth of the largest entry of `M` is
+    approached through larger ones.
 
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_bins_X)
         Histograms of one common positive sum; at least one. Empty bins stay empty.
     M : array-like of shape (n_bins_X, n_bins)
-        Ground distance from the bins of `X` to those of the barycentre; non-negative, and infinite
-        where transport is forbidden. Of a debiased barycentre symmetric, with a finite diagonal.
+        Costs from the bins of `X` to those of the barycentre; non-negative, and infinite
+        where transport is forbidden. `debiased` needs a symmetric one with a finite diagonal.
     reg : float
         Weight of the entropy, in the units of `M`.
     weights : array-like of shape (n_samples,) or (n_barycenters, n_samples), default=None
@@ -103,8 +102,8 @@ def sinkhorn_barycenter(
     debiased : bool, default=False
         Whether to take off what the entropy blurs.
     tol : float, default=None
-        Largest L1 error of a marginal, as a part of the mass. None means 1e-7, or 1e-4 if
-        `debiased`: the wider the blur, the less the last digits mean, and the longer they take.
+        Largest L1 error of a marginal, as a fraction of the mass. None means 1e-7, or 1e-4 if
+        `debiased`.
     max_iter : int, default=10000
         Most iterations.
     return_info : bool, default=False
@@ -164,7 +163,7 @@ def sinkhorn_barycenter(
     M = real_array(M, "M")
     X, _ = check_pair(X, None)
     if X.shape[0] == 0:
-        raise ValueError("X has no rows, and nothing has no barycentre.")
+        raise ValueError("X has no rows: give at least one histogram.")
     M = check_ground_distance(M, X.shape[1], M.shape[1] if M.ndim == 2 else X.shape[1])
     with may_overflow():
         mass = float(X[[0]].astype(np.float64).sum())

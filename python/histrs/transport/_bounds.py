@@ -32,7 +32,7 @@ def centroid_bounds(
 
     .. math:: D(a, b) \ge \Bigl\| \sum_i a_i p_i - \sum_j b_j p_j \Bigr\|_2
 
-    It holds where the ground distance is the Euclidean distance of the bins' positions
+    It holds where the cost matrix is the Euclidean distance of the bins' positions
     :math:`p`, or larger (Rubner, Tomasi and Guibas 2000). Its cost is one product.
 
     Parameters
@@ -71,7 +71,7 @@ def projection_bounds(
     .. math:: D(a, b) \ge \max_k \int \bigl| F^{(k)}_a(t) - F^{(k)}_b(t) \bigr| \, dt
 
     :math:`F^{(k)}` is the cumulative mass along axis :math:`k`, and the integral is the distance
-    of the projections on it (Cohen and Guibas 1997). It holds where the ground distance is the
+    of the projections on it (Cohen and Guibas 1997). It holds where the cost matrix is the
     Euclidean distance of the bins' positions, or larger, and is never below the difference of
     the centres of mass along an axis. The cost of a pair is proportional to the number of
     distinct coordinates.
@@ -118,15 +118,15 @@ def relaxed_bounds(
         D(a, b) \ge \max\Bigl( \sum_i a_i \min_{j: b_j > 0} M_{ij},
                                \sum_j b_j \min_{i: a_i > 0} M_{ij} \Bigr)
 
-    The relaxed word mover's distance (Kusner et al. 2015), all of whose nearest-bin distances to
-    one histogram are found once and then shared by every pair with it (Atasu et al. 2017). It
-    holds for every ground distance, and is strong where histograms are sparse.
+    The relaxed word mover's distance (Kusner et al. 2015). Nearest-bin distances to a histogram
+    are found once for all pairs with it (Atasu et al. 2017). The bound holds for every cost matrix,
+    and is strong where histograms are sparse.
 
     Parameters
     ----------
     {X_Y_of_bounds}
     M : array-like of shape (n_bins_X, n_bins_Y)
-        Ground distance: non-negative, infinite where transport is forbidden. An infinite entry
+        Cost matrix: non-negative, infinite where transport is forbidden. An infinite entry
         counts as the largest finite one here, with which the bound still holds.
     {n_jobs_of_checks}
 

@@ -30,7 +30,7 @@ class SinkhornInfo:
     converged : ndarray of bool of shape (n_samples_X, n_samples_Y)
         Whether the error of the pair came below `tol`.
     errors : ndarray of float64 of shape (n_samples_X, n_samples_Y)
-        L1 error of the marginals of the plan, as a part of the mass.
+        L1 error of the marginals of the plan, as a fraction of the mass.
     n_iter : ndarray of int of shape (n_samples_X, n_samples_Y)
         Iterations, each of them both half-steps.
     """
@@ -111,13 +111,13 @@ def sinkhorn_distances(
         Other histograms, of the same sum, perhaps over other bins. None means `X`; each pair is
         then computed once if `M` is symmetric.
     M : array-like of shape (n_bins_X, n_bins_Y)
-        Ground distance: the cost of moving a unit of mass from bin to bin; non-negative, and
+        Cost matrix: the cost of moving a unit of mass from bin to bin; non-negative, and
         infinite where transport is forbidden.
     reg : float
         Weight of the entropy, in the units of `M`. A tenth of the median of `M` blurs the plan
         and takes some 20 iterations; a hundredth is close to exact and takes some hundreds.
     tol : float, default=1e-6
-        Largest L1 error of a marginal, as a part of the mass.
+        Largest L1 error of a marginal, as a fraction of the mass.
     {max_iter}
     cost : {"transport", "regularized"}, default="transport"
         Return the cost of transport, or the minimum with the entropy term, which can be negative.

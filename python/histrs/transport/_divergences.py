@@ -46,11 +46,11 @@ def sinkhorn_divergences(
     Y : {array-like, sparse matrix} of shape (n_samples_Y, n_bins), default=None
         Other histograms over the same bins, of the same sum. None means `X`.
     M : array-like of shape (n_bins, n_bins)
-        Ground distance, symmetric.
+        Symmetric cost matrix.
     reg : float
         Weight of the entropy, in the units of `M`.
     tol : float, default=1e-9
-        Largest L1 error of a marginal, as a part of the mass.
+        Largest L1 error of a marginal, as a fraction of the mass.
     max_iter : int, default=1000
         Most iterations of a pair.
     n_jobs : int, default=None

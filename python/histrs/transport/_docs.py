@@ -13,11 +13,11 @@ Y : {array-like, sparse matrix} of shape (n_samples_Y, n_bins_Y), default=None
 """,
     "M": """
 M : array-like of shape (n_bins_X, n_bins_Y)
-    Ground distance: non-negative, infinite where transport is forbidden.
+    Cost matrix: non-negative, infinite where transport is forbidden.
 """,
     "M_of_pair": """
 M : array-like of shape (n_bins_a, n_bins_b)
-    Ground distance: non-negative, infinite where transport is forbidden.
+    Cost matrix: non-negative, infinite where transport is forbidden.
 """,
     "reg": """
 reg : float

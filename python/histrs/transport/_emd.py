@@ -39,9 +39,9 @@ def emd_distances(
         D(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b} \sum_{ij} T_{ij} M_{ij}
 
     Equation 2 of [1]_, by the network simplex method (chapter 11 of [2]_) on strongly feasible
-    trees [3]_. Bins without mass are left out and, where `M` is a metric of up to 1,024 bins, so
-    is the mass that both histograms have in a bin: it stays. Time grows with about the cube of
-    the number of bins that are left. A metric if `M` is one.
+    trees [3]_. Bins without mass are left out. Where `M` is a metric of up to 1,024 bins, mass that
+    both histograms have in a bin stays, and is left out too. Time grows with about the cube of the
+    number of bins that are left. The distance is a metric if `M` is one.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ def emd_distances(
         Other histograms of the same sum. None means `X`; each pair is then computed once if `M`
         is symmetric.
     M : array-like of shape (n_bins_X, n_bins_Y)
-        Ground distance: non-negative, infinite where transport is forbidden.
+        Cost matrix: non-negative, infinite where transport is forbidden.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core.
 
@@ -116,14 +116,14 @@ def emd_plan(
     b : array-like of shape (n_bins_b,)
         Histogram that it becomes; of the same sum, unless `mass` is given.
     M : array-like of shape (n_bins_a, n_bins_b)
-        Ground distance: non-negative, infinite where transport is forbidden.
+        Cost matrix: non-negative, infinite where transport is forbidden.
     mass : float, default=None
-        What is moved, no more than either has; None means all.
+        Mass to move, no more than either has; None means all.
 
     Returns
     -------
     plan : ndarray of float64 of shape (n_bins_a, n_bins_b)
-        What moves from each bin of `a` to each bin of `b`.
+        Mass moved from each bin of `a` to each bin of `b`.
 
     Raises
     ------

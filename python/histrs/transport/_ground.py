@@ -53,7 +53,7 @@ def grid_ground_distance(
     Returns
     -------
     M : ndarray of float64 of shape (n_cells, n_cells)
-        Ground distance: symmetric, with a zero diagonal.
+        Cost matrix: symmetric, with a zero diagonal.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Partial transport: a part of the mass is moved."""
+"""Partial transport: a fraction of the mass is moved."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def partial_sinkhorn_distances(
             \sum T = \mathrm{mass}}
             \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}
 
-    Section 5 of [1]_. What is not moved costs nothing, so that clutter that only one of two
-    histograms has is left out. Half-steps maximise the dual exactly, over the potential of one side
+    Section 5 of [1]_. Mass that is not moved costs nothing, so that clutter in only one of two
+    histograms is left out. Half-steps maximise the dual exactly, over the potential of one side
     and the mass together, and are accelerated as those of `histrs.metrics.sinkhorn_distances`.
 
     Parameters
@@ -51,10 +51,10 @@ def partial_sinkhorn_distances(
     {M}
     {reg}
     mass : float, default=None
-        What is moved, in the units of the rows; no row has less. None means the smaller mass of
+        Mass to move, in the units of the rows; no row has less. None means the smaller mass of
         each pair: then the lighter histogram is moved as a whole.
     tol : float, default=1e-6
-        Largest L1 error of a marginal, as a part of `mass`.
+        Largest L1 error of a marginal, as a fraction of `mass`.
     {max_iter}
     cost : {"transport", "regularized"}, default="transport"
         Return the cost of transport, or the minimum with the entropy term, which can be negative.
@@ -71,8 +71,8 @@ def partial_sinkhorn_distances(
     Raises
     ------
     ValueError
-        If an entry is negative, NaN or infinite, `M` has the wrong shape, a row has less than
-        `mass`, or a parameter is out of range; the message names row and column.
+        If an entry is negative, NaN or infinite, or a row has less than `mass`; the message names
+        row and column. If `M` has the wrong shape, or a parameter is out of range.
 
     Warns
     -----
@@ -128,16 +128,16 @@ def partial_sinkhorn(
     {M_of_pair}
     {reg}
     mass : float, default=None
-        What is moved; None means the smaller of both masses.
+        Mass to move; None means the smaller of both masses.
     tol : float, default=1e-9
-        Largest L1 error of a marginal, as a part of `mass`.
+        Largest L1 error of a marginal, as a fraction of `mass`.
     {max_iter_of_pair}
     {n_jobs}
 
     Returns
     -------
     plan : ndarray of float64 of shape (n_bins_a, n_bins_b)
-        What moves from each bin of `a` to each bin of `b`; it adds up to `mass`.
+        Mass moved from each bin of `a` to each bin of `b`; it adds up to `mass`.
 
     Raises
     ------

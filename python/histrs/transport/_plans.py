@@ -50,11 +50,11 @@ def sinkhorn(
     b : array-like of shape (n_bins_b,)
         Histogram that it becomes; of the same sum.
     M : array-like of shape (n_bins_a, n_bins_b)
-        Ground distance: non-negative, infinite where transport is forbidden.
+        Cost matrix: non-negative, infinite where transport is forbidden.
     reg : float
         Weight of the entropy, in the units of `M`.
     tol : float, default=1e-9
-        Largest L1 error of a marginal, as a part of the mass.
+        Largest L1 error of a marginal, as a fraction of the mass.
     max_iter : int, default=10000
         Most iterations.
     n_jobs : int, default=None
@@ -63,7 +63,7 @@ def sinkhorn(
     Returns
     -------
     plan : ndarray of float64 of shape (n_bins_a, n_bins_b)
-        What moves from each bin of `a` to each bin of `b`; zero at bins without mass.
+        Mass moved from each bin of `a` to each bin of `b`; zero at bins without mass.
 
     Raises
     ------

@@ -61,11 +61,11 @@ def unbalanced_sinkhorn_distances(
     {M}
     {reg}
     reg_m : float or (float, float)
-        What a unit of mass costs that is created or destroyed, in the units of `M`; for rows of `X`
-        and of `Y`. Infinity, on one side, keeps its marginals; at most a billion times ``reg``
-        otherwise.
+        Cost of a unit of created or destroyed mass, in the units of `M`; two numbers are for rows
+        of `X` and of `Y`. Infinity, on one side, keeps its marginals; at most a billion times
+        ``reg`` otherwise.
     tol : float, default=1e-6
-        Largest L1 error of a marginal, as a part of :math:`\sqrt{|a| |b|}`.
+        Largest L1 error of a marginal, as a fraction of :math:`\sqrt{|a| |b|}`.
     {max_iter}
     cost : {"penalized", "transport", "regularized"}, default="penalized"
         Return the formula above, the cost of transport alone, or what is minimised.
@@ -140,17 +140,17 @@ def unbalanced_sinkhorn(
     {M_of_pair}
     {reg}
     reg_m : float or (float, float)
-        What a unit of mass costs that is created or destroyed, of `a` and of `b`; infinity, on one
-        side, keeps its marginal.
+        Cost of a unit of created or destroyed mass; two numbers are for `a` and `b`. Infinity, on
+        one side, keeps its marginal.
     tol : float, default=1e-9
-        Largest L1 error of a marginal, as a part of the geometric mean of both masses.
+        Largest L1 error of a marginal, as a fraction of the geometric mean of both masses.
     {max_iter_of_pair}
     {n_jobs}
 
     Returns
     -------
     plan : ndarray of float64 of shape (n_bins_a, n_bins_b)
-        What moves from each bin of `a` to each bin of `b`.
+        Mass moved from each bin of `a` to each bin of `b`.
 
     Raises
     ------

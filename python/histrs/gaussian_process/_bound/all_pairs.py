@@ -65,8 +65,8 @@ class AllPairs(Bound):
     def check(self, solver: str) -> None:
         if solver not in ("auto", "cholesky", "cg"):
             raise ValueError(
-                f"solver={solver!r} is of additive kernels, and {self.kernel!r} is none: choose "
-                '"auto", "cholesky" or "cg".'
+                f"solver={solver!r} needs an additive kernel, but the kernel is {self.kernel!r}: "
+                'choose "auto", "cholesky" or "cg".'
             )
 
     def blocks(self, T: Any, n_threads: int | None = None) -> Iterator[tuple[slice, Array]]:

@@ -95,8 +95,8 @@ class LevelBound(Bound):
     def check(self, solver: str) -> None:
         if solver not in ("auto", "cholesky"):
             raise ValueError(
-                f"solver={solver!r} is of rows, and Intersection(levels=...) is solved for its "
-                'weights: choose "auto".'
+                f"solver={solver!r} does not work with Intersection(levels=...): choose "
+                '"auto" or "cholesky".'
             )
 
     def rows_of(self, X: Any) -> Codes:

@@ -32,9 +32,8 @@ class Interactions(Kernel):
     units nor origins of features matter, and a pair's function has a mean of 0 over the values of
     each of its features: it holds no main effect. The block of a pair is explicit, so that products
     take time linear in the rows. Pairs are chosen by histograms of the residuals, as in FAST
-    ([1]_). The weight of chosen pairs is that of largest likelihood of rows that did not choose
-    them, each half of them with the pairs of the other, up to 2,048 rows; of more, that of 1,024 of
-    them.
+    ([1]_). Their weight has the largest marginal likelihood of rows that did not choose them. Up to
+    2,048 rows, each half has the pairs of the other half; of more rows, 1,024 are held out.
 
     Parameters
     ----------
@@ -97,8 +96,8 @@ class Interactions(Kernel):
         self.check()
         if self.are_found:
             raise ValueError(
-                f"{self!r} looks for pairs in what Intersection leaves of untransformed features, "
-                "beside no other term: name the pairs."
+                f"{self!r} can only choose pairs in Intersection() + Interactions(), without a "
+                "transform and without other terms: name the pairs, such as [(0, 1)]."
             )
         X = as_matrix(X)
         pairs = check_pairs(self.pairs, X.shape[1], None)  # type: ignore[arg-type]
@@ -131,7 +130,10 @@ class AdditiveTerms:
         """Take an expression apart, and check its terms; `scale` multiplies all of it."""
         functions, pairs = _taken_apart(kernel)
         if functions is None:
-            raise ValueError(f"{kernel!r} is no sum of functions of features and of pairs.")
+            raise ValueError(
+                f"{kernel!r} is not additive: give Intersection() or Splines(), or one of these "
+                "plus Interactions()."
+            )
         found = cls(scale, functions, pairs)
         found.check()
         return found

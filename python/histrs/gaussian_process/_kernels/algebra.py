@@ -99,7 +99,8 @@ class _Pair(Kernel):
             return first
         if "covariances" in (first, second):
             raise ValueError(
-                f"{self.k1!r} is of {first} and {self.k2!r} of {second}: rows are not both."
+                f"{self.k1!r} takes {first}, but {self.k2!r} takes {second}: combine kernels "
+                "that take the same rows."
             )
         return max(first, second, key=_NUMBERS.index)
 
@@ -190,7 +191,7 @@ class Sum(_Pair):
     Parameters
     ----------
     k1, k2 : Kernel
-        What is added.
+        The kernels that are added.
 
     Examples
     --------
@@ -219,7 +220,7 @@ class Product(_Pair):
     Parameters
     ----------
     k1, k2 : Kernel
-        What is multiplied.
+        The kernels that are multiplied.
 
     Examples
     --------

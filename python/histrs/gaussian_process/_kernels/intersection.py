@@ -42,34 +42,30 @@ class Intersection(Kernel):
     exponent_bounds : pair or "fixed", default=(0.05, 20.0)
         Least and greatest exponent in the search; "fixed" keeps it.
     feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
-        Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over the
-        spread of each column, a standard deviation that a few outliers do not move, so that the
-        units of columns do not matter. None is 1 for all: then a column of large numbers carries
-        the kernel, as histograms want it that share a unit. "auto" is "scale" unless None is
-        clearly likelier, by a factor of :math:`e^8`: at most 512 rows tell, and each kernel has the
-        noise and amplitude that suit it; huge or tiny numbers are all weighted by one power of two.
-        Where noise and amplitude are not learned, "auto" is "scale".
-        "relevance" learns the weights, from those of "auto" and 2,048 rows at most: each step
-        follows the likelihood, under a prior on the logarithms of the weights, and columns of about
-        as many entries share a factor. Held-out rows say after how many to stop, which may be none,
-        by their squared errors or, of classes, their log losses;
-        for many features of which few matter. "ard" (automatic relevance determination) follows the
-        likelihood to its end, which overfits where features are many.
+        Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over a robust
+        standard deviation of each column, so that units do not matter. None is 1 for all columns,
+        which suits histograms: a column of large numbers dominates. "auto" is None if its marginal
+        likelihood is :math:`e^8` times larger on at most 512 rows, and otherwise "scale". It is
+        "scale" where noise and amplitude are not learned.
+
+        "relevance" suits many features of which few matter. It learns weights from those of "auto"
+        on at most 2,048 rows, by the likelihood and a prior on their logarithms. Columns with about
+        as many entries share a factor. The loss on held-out rows says when to stop, perhaps at
+        once. "ard" (automatic relevance determination) maximises the likelihood, and overfits many
+        features.
     feature_weights_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight of "ard".
     intercept_variance : float or "auto", default="auto"
-        Prior variance `c` of a constant that is added to the functions of the features, which are 0
-        at 0; 0 goes without. "auto" is 3 times the mean of the kernel over the training rows, with
-        which a row of zeros is predicted as its neighbours say; likelihoods of classes have a bias
+        Prior variance `c` of the intercept; 0 means none. Functions of features are 0 at 0. "auto"
+        is 3 times the mean of the kernel over the training rows. Likelihoods of classes have a bias
         of their own, and ``solver="coordinate-descent"`` has none.
     levels : int, "auto" or None, default=None
-        Number of knots of each column. A value is rounded to the nearest of twice as many points,
-        which are training values, all of them where there are no more; functions are linear between
-        knots. Then the functions have few weights, which the system is solved for: time grows with
-        the rows only as they are counted. Each column has two weights, which are learned: knots
-        have shares of one by rows, and of the other by distances. Columns may have any numbers.
-        "auto" is 2,048, or the number of rows, over that of columns, from 16 to 512. None keeps
-        every value.
+        Number of knots of each column. Functions are linear between knots, and values are rounded
+        to the nearest of twice as many training values. The system is then solved for the few
+        weights of the functions, and reads the rows once. Each column has two learned weights:
+        knots have fractions of one by rows, and of the other by distances. Columns may have any
+        numbers. "auto" is 2,048, or the number of rows, over that of columns, from 16 to 512. None
+        keeps every value.
 
     References
     ----------
@@ -143,14 +139,14 @@ class Intersection(Kernel):
         self.check()
         if self.levels is not None:
             raise ValueError(
-                f"{self!r} is solved on levels where it is the whole kernel: set levels=None "
-                "beside other terms."
+                f"{self!r} must be the whole kernel, because it has levels: set levels=None, or "
+                "remove the other terms."
             )
         given = self.feature_weights
         if isinstance(given, str) and given in ("relevance", "ard"):
             raise ValueError(
-                f"{self!r} learns weights of features where its matrix is never formed, as "
-                "IntersectionGPRegressor and IntersectionGPClassifier do: give the weights."
+                f"{self!r} learns feature_weights only in IntersectionGPRegressor and "
+                "IntersectionGPClassifier: use these, or give an array of weights."
             )
         columns = _histrs.SortedColumns(to_core(as_matrix(X)), n_threads)
         self._core = weighted_kernel(self.transform, self.exponent, given, columns, n_threads)

@@ -24,7 +24,7 @@ class MinMax(Kernel):
               + \frac{w}{m} \sum_d \min(x_d, x'_d)
 
     with the mean sum `m` of a training row in the first fit. The first, the Tanimoto coefficient of
-    bits and counts [1]_, asks what share of two rows is in both, and the second how much is.
+    bits and counts [1]_, is the fraction of two rows that is in both, and the second the amount.
 
     Parameters
     ----------

@@ -91,10 +91,9 @@ def _warn_of_units(columns: _histrs.SortedColumns, n_threads: int, learner: Lear
     others = float(np.sum(np.delete(spreads, largest)))
     if 0.0 < others < _CARRIED * float(spreads[largest]):
         warn(
-            f"{learner.name}: the values of feature {largest} spread over "
-            f"{spreads[largest] / others:.1e} times what all others do together, so that "
-            'predictions are of it alone. feature_weights="scale" divides features by their '
-            "spread."
+            f"{learner.name}: feature {largest} has a spread {spreads[largest] / others:.1e} times "
+            "that of all others together, and dominates the kernel; set feature_weights="
+            '"scale", which divides features by their spread.'
         )
 
 

@@ -357,7 +357,8 @@ class Learner:
             )
         if likelihood.targets_are_constant:
             self.warn(
-                "The targets are constant, which any hyper-parameters explain: kept as given."
+                "y is constant, so hyper-parameters cannot be learned and are kept as given; "
+                "check y."
             )
             return start
         kernels = space.start.kernel.starts(
@@ -398,7 +399,7 @@ class Learner:
         if not space.names:
             return start
         if likelihood.targets_are_constant:
-            self.warn("There is one class, which any hyper-parameters explain: kept as given.")
+            self.warn("y has one class, so hyper-parameters cannot be learned: kept as given.")
             return start
         kernels = [start.kernel]
         for name in space.names:

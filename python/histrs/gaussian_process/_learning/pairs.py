@@ -104,7 +104,7 @@ def chosen_pairs(
         return check_pairs(asked.pairs, X.shape[1], problem.feature_names)
     if X.shape[1] < 2:
         raise ValueError(
-            f"{asked!r} is of pairs of features, and X has n_features = 1: leave it out."
+            f"{asked!r} needs two features or more, and X has n_features = 1: leave it out."
         )
     alpha, strength = _additive_fit(likelihood, values)
     return strongest_pairs(X, alpha, strength, asked.pairs, asked.n_knots, problem.rng)

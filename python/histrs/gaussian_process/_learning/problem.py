@@ -117,8 +117,8 @@ class Problem:
             return kernel.can_be_stored and self.X.shape[0] > kernel.most_factorised
         if name == "cg" and not kernel.can_be_stored:
             raise ValueError(
-                f"solver='cg' multiplies what is kept of all pairs of rows in few bytes, and "
-                f"{kernel!r} has no such thing: set solver='auto'."
+                f"solver='cg' needs a kernel whose matrix is stored in two bytes per entry, and "
+                f"{kernel!r} is not one: set solver='auto'."
             )
         return name == "cg"
 

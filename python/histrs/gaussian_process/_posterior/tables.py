@@ -184,8 +184,8 @@ def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
     Raises
     ------
     TypeError, ValueError
-        If `n_bins` is no integer, or less than 2; if the kernel is no sum of piecewise linear
-        functions of features and of pairs; or if probabilities need variances, with
+        If `n_bins` is no integer, or less than 2. If the kernel is no sum of piecewise linear
+        functions of features and of pairs. If probabilities need variances, with
         ``calibration=None``.
 
     Examples
