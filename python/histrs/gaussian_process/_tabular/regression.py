@@ -81,9 +81,9 @@ class RegressionFit:
         found = cls._learned(targets, y, names, transform)
         if transform.name == "identity":
             return found
-        # The same members, and nearly the same kernels.
+        # Nearly the same kernels, where members were kept.
         targets = replace(targets, before=found._kernels)
-        plain = cls._learned(targets, y, tuple(found.errors), IDENTITY)
+        plain = cls._learned(targets, y, names, IDENTITY)
         told = targets.told
         means = np.column_stack([fit.left_out_moments[0] for fit in (found, plain)])
         shares = simplex_weights(y[told], means, rows_of(targets.weights, told))
