@@ -543,7 +543,7 @@ def test_several_targets_are_each_by_itself():
     assert len(model.weights_) == len(model.target_transform_) == 3
     alone = TabularGPRegressor(random_state=0).fit(X, y)
     assert_allclose(model.predict(X)[:, 0], alone.predict(X), rtol=1e-6)
-    with pytest.raises(ValueError, match="left out"):
+    with pytest.raises(ValueError, match="Leave-one-out predictions need"):
         model.predict_leave_one_out()
 
 

@@ -219,5 +219,5 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> Float64:
             "drop the matrix, or give it weight 0."
         )
     if not np.any(weights):
-        raise ValueError("sample_weight is 0 everywhere: give some matrix a positive weight.")
+        raise ValueError("sample_weight is zero everywhere: give some matrix a positive weight.")
     return weights
