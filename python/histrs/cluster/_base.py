@@ -11,10 +11,11 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, Transfor
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._checks.rows import Checked
 from histrs._estimator import BaseEstimator
 from histrs._typing import Array, Matrix
 from histrs.neighbors._search import in_precision
-from histrs.neighbors._space import Space, set_input_tags
+from histrs.neighbors._space import Space, chosen, set_input_tags
 
 CLUSTERS = {
     "metric_params": """
@@ -62,7 +63,9 @@ class MetricClusters(
 ):
     """Clusters with a centre each."""
 
+    n_clusters: int
     metric: str | Callable[..., NDArray[Any]]
+    metric_params: dict[str, Any] | None
     n_jobs: int | None
     metric_: Any
     metric_params_: dict[str, Any]
@@ -105,6 +108,19 @@ class MetricClusters(
     def _space(self) -> Space:
         return Space(self.metric_, self.metric_params_, self.n_jobs)
 
+    def _training(self, X: Any) -> tuple[Space, Checked]:
+        """Return what measures distances, and the samples of a fit, checked."""
+        self.metric_ = chosen(self.metric, X)
+        self.metric_params_ = dict(self.metric_params or {})
+        space = self._space()
+        rows = space.training(space.check(self, X))
+        if self.n_clusters > rows.shape[0]:
+            raise ValueError(
+                f"X has n_samples = {rows.shape[0]}, fewer than n_clusters = {self.n_clusters}: "
+                "ask for fewer."
+            )
+        return space, rows
+
     @property
     def _n_features_out(self) -> int:
         return int(self.cluster_centers_.shape[0])
@@ -112,14 +128,6 @@ class MetricClusters(
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""
         return set_input_tags(super().__sklearn_tags__(), self.metric)
-
-
-def check_clusters(n_clusters: int, n_samples: int) -> None:
-    """Fail where there are fewer samples than clusters."""
-    if n_clusters > n_samples:
-        raise ValueError(
-            f"X has n_samples = {n_samples}, fewer than n_clusters = {n_clusters}: ask for fewer."
-        )
 
 
 def seeds(

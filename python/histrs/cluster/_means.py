@@ -19,9 +19,9 @@ from histrs._checks.validation import NameOptions, check_random_state, unchanged
 from histrs._estimator import documented
 from histrs._typing import Array
 from histrs._warnings import warn
-from histrs.cluster._base import CLUSTERS, MetricClusters, check_clusters, seeds
+from histrs.cluster._base import CLUSTERS, MetricClusters, seeds
 from histrs.metrics._registry import METRICS
-from histrs.neighbors._space import Space, chosen
+from histrs.neighbors._space import Space
 from histrs.quantization._metrics import METRICS as CODE_METRICS
 from histrs.spd._geometry import GEOMETRIES
 from histrs.transport._arguments import check_ground_distance, without_infinity
@@ -217,11 +217,7 @@ class MetricKMeans(MetricClusters):
         """
         with unchanged_on_error(self):
             refuse_sparse(X, "X")
-            self.metric_ = chosen(self.metric, X)
-            self.metric_params_ = dict(self.metric_params or {})
-            space = self._space()
-            rows = space.training(space.check(self, X))
-            check_clusters(self.n_clusters, rows.shape[0])
+            space, rows = self._training(X)
             random = check_random_state(self.random_state)
             runs = [self._run(space, rows, random) for _ in range(self.n_init)]
             best = min(runs, key=lambda run: run.inertia)

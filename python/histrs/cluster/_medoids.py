@@ -16,8 +16,8 @@ from histrs._checks.validation import check_random_state, unchanged_on_error
 from histrs._estimator import documented
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs.cluster._base import CLUSTERS, MetricClusters, check_clusters, finite, seeds
-from histrs.neighbors._space import METRIC_CONSTRAINTS, chosen
+from histrs.cluster._base import CLUSTERS, MetricClusters, finite, seeds
+from histrs.neighbors._space import METRIC_CONSTRAINTS
 
 # A swap that gains less, as a part of the sum, is rounding.
 _LEAST_GAIN = 1e-12
@@ -123,11 +123,7 @@ class KMedoids(MetricClusters):
         {fit}
         """
         with unchanged_on_error(self):
-            self.metric_ = chosen(self.metric, X)
-            self.metric_params_ = dict(self.metric_params or {})
-            space = self._space()
-            rows = space.training(space.check(self, X))
-            check_clusters(self.n_clusters, rows.shape[0])
+            space, rows = self._training(X)
             D = space.distances(rows, rows).astype(np.float64, copy=False)
             finite(D, range(len(D)))
             random = check_random_state(self.random_state)

@@ -32,10 +32,6 @@ _MOST_ENTRIES = 5e7
 class _Found(NamedTuple):
     """A mode, less what only its search asks for."""
 
-    loss: float
-    """Mean log loss of rows that are left out."""
-    odds: Array
-    """Of these."""
     system: System
     weights: Array
     bias: float
@@ -51,15 +47,21 @@ class LogOdds(Member):
     with the least log loss of rows that are left out.
     """
 
-    variances: tuple[float, ...]
-    """Of functions, for each output."""
     biases: Array
     row_weights: Array | None
+
+    @property
+    def variances(self) -> tuple[float, ...]:
+        """Prior variances of functions, for each output."""
+        return tuple(system.amplitude for system in self.posterior.systems)
+
+    def _probabilities(self, rows: TableRows) -> Array:
+        return np.asarray(expit(super().mean(rows) + self.biases))
 
     def mean(self, rows: TableRows) -> Array:
         """Return indicators, standardised."""
         centre, unit = _scale(self.T)
-        return (expit(super().mean(rows) + self.biases) - centre) / unit
+        return (self._probabilities(rows) - centre) / unit
 
     def extended(self, rows: TableRows, T: Array, weights: Array | None) -> Self:
         """Return the member with further rows, and all that was learned."""
@@ -83,7 +85,7 @@ class LogOdds(Member):
         posterior = replace(self.posterior, systems=systems, _made={})
         _, std = averaged(posterior, [self.view(part) for part in parts])
         centre, unit = _scale(self.T)
-        p = [expit(super(LogOdds, self).mean(part) + self.biases) for part in parts]
+        p = [self._probabilities(part) for part in parts]
         means = np.stack([of_rows.mean(axis=0) for of_rows in p])
         slopes = np.stack([np.mean(of_rows * (1.0 - of_rows), axis=0) for of_rows in p])
         return (means - centre) / unit, slopes / unit * std
@@ -100,7 +102,6 @@ class LogOdds(Member):
                 _TOL,
             ),
             T,
-            variances=tuple(mode.system.amplitude for mode in found),
             biases=np.array([mode.bias for mode in found]),
             row_weights=row_weights,
         )
@@ -118,33 +119,32 @@ def instead_of(group: Group, targets: Targets) -> Group:
     if n_codes**2 * targets.T.shape[1] > _MOST_ENTRIES:
         return group
     centre, unit = _scale(targets.T)
-    found = [
-        _best(bound, t > 0.0, amplitude / u**2, targets)
-        for t, u in zip(targets.T.T, unit, strict=True)
-    ]
-    odds = np.column_stack([mode.odds for mode in found])
-    means = ((expit(odds) - centre) / unit)[targets.told]
-    member = LogOdds.of(found, targets.T, targets.weights)
+    pairs = zip(targets.T.T, unit, strict=True)
+    best = [_best(bound, t > 0.0, amplitude / u**2, targets) for t, u in pairs]
+    odds, found = zip(*best, strict=True)
+    means = ((expit(np.column_stack(odds)) - centre) / unit)[targets.told]
+    member = LogOdds.of(list(found), targets.T, targets.weights)
     return replace(group, learned=(replace(learned, means=means, member=lambda: member),))
 
 
-def _best(bound: Bound, positive: NDArray[np.bool_], variance: float, targets: Targets) -> _Found:
-    best, start = None, None
+def _best(
+    bound: Bound, positive: NDArray[np.bool_], variance: float, targets: Targets
+) -> tuple[Array, _Found]:
+    """Return the log odds of rows that are left out where their loss is least, and the mode."""
+    tried, start = [], None
     for multiple in _VARIANCES:
         mode = _mode(bound, positive, multiple * variance, targets.weights, start)
         odds = mode.left_out(targets.stays) + mode.bias
         losses = -log_expit(np.where(positive, odds, -odds))
         loss = float(np.average(losses, weights=targets.weights))
-        if best is None or loss < best.loss:
-            best = _found(mode, bound, loss, odds)
+        tried.append((loss, odds, _found(mode, bound)))
         start = mode.weights
-    assert best is not None
-    return best
+    _, odds, found = min(tried, key=lambda entry: entry[0])
+    return odds, found
 
 
-def _found(mode: Mode, bound: Bound, loss: float = np.inf, odds: Array | None = None) -> _Found:
-    system = replace(mode.system, bound=bound)
-    return _Found(loss, np.empty(0) if odds is None else odds, system, mode.weights, mode.bias)
+def _found(mode: Mode, bound: Bound) -> _Found:
+    return _Found(replace(mode.system, bound=bound), mode.weights, mode.bias)
 
 
 def _mode(

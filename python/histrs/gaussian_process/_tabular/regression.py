@@ -79,6 +79,8 @@ class RegressionFit:
             transform, of_few = _chosen(targets, y)
             targets = replace(targets, before=of_few)
         found = cls._learned(targets, y, names, transform)
+        # Of other fits, only means are asked for.
+        found = replace(found, members=tuple(member.settled() for member in found.members))
         if transform.name == "identity":
             return found
         # Nearly the same kernels, where members were kept.
@@ -105,7 +107,6 @@ class RegressionFit:
         kept, weights = kept_weights(simplex_weights(*of_told, handicaps))
         blended = _blended(means[:, kept], variances[:, kept], weights)
         members, of_members = members_of([groups[k] for k in kept], weights)
-        members = tuple(member.settled() for member in members)
         targets = targets.of_rows(told)
         spread, std = Spread.of(targets, *blended)
         left_out = Located(blended.mean, std)
