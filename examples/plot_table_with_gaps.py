@@ -28,7 +28,8 @@ mean = model.predict(X_test)
 low, high = model.predict_interval(X_test, coverage=0.9).T
 inside = (low <= y_test) & (y_test <= high)
 print(f"rents inside the 90% intervals: {inside.mean():.0%}")
-print(X_test.assign(low=low, high=high, rent=y_test).head().round().to_string(index=False))
+shown = X_test.assign(low=low, high=high, rent=y_test).head()
+print(shown.to_string(index=False, float_format="{:.0f}".format))
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 for here, name, color in ((inside, "inside", "tab:blue"), (~inside, "outside", "tab:red")):

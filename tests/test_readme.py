@@ -75,14 +75,29 @@ def make_targets() -> set[str]:
 BLOCKS = fenced_blocks(README.read_text(encoding="utf-8"))
 
 
-def test_python_blocks_run_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    blocks = [block for block in BLOCKS if block.language in {"python", "py", "pycon"}]
-    assert blocks, "README.md shows no Python"
+def assert_same_output(printed: str, shown: str) -> None:
+    """The words are the same; numbers may differ by 1%, since BLAS libraries round differently."""
+    printed_words, shown_words = printed.split(), shown.split()
+    assert len(printed_words) == len(shown_words), f"README.md should show:\n{printed}"
+    for now, then in zip(printed_words, shown_words, strict=True):
+        if then.isdecimal():
+            assert float(now) == pytest.approx(float(then), rel=0.01), printed
+        else:
+            assert now == then, printed
+
+
+def test_python_blocks_run_in_order_and_print_what_is_shown(tmp_path, monkeypatch, capsys) -> None:
+    blocks = [block for block in BLOCKS if block.language in {"python", "py", "pycon", "text"}]
+    assert [block.language for block in blocks[:2]] == ["python", "text"], "README.md shows none"
     shutil.copytree(ROOT / "docs" / "data", tmp_path / "docs" / "data")
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for block in blocks:
-        run_python(block, namespace)
+        printed = capsys.readouterr().out
+        if block.language == "text":
+            assert_same_output(printed, block.code)
+        else:
+            run_python(block, namespace)
 
 
 def test_make_targets_exist() -> None:

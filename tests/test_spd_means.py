@@ -86,7 +86,7 @@ def test_no_matrix_is_nearer_to_all_than_the_mean(rng, metric):
         ({"sample_weight": [1.0]}, r"sample_weight has shape \(1,\), expected \(3,\)"),
         ({"sample_weight": [1.0, -1.0, 1.0]}, r"sample_weight\[1\] = -1"),
         ({"sample_weight": [1.0, 1.0, np.nan]}, r"sample_weight\[2\] = nan"),
-        ({"sample_weight": [0.0, 0.0, 0.0]}, "0 everywhere"),
+        ({"sample_weight": [0.0, 0.0, 0.0]}, "zero everywhere"),
     ],
 )
 def test_what_means_refuse(rng, metric, arguments, message):
