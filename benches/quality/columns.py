@@ -26,6 +26,11 @@ def dates_as_numbers(X: pd.DataFrame) -> pd.DataFrame:
     return X.assign(**{c: (X[c] - epoch) / _DAY for c in dates})
 
 
+def filled_words(X: pd.DataFrame) -> pd.DataFrame:
+    """Return the frame with strings for categories, "missing" where there is none."""
+    return X.assign(**{c: X[c].astype(object).fillna("missing") for c in words(X)})
+
+
 def indicators(*, scale: bool = True) -> Any:
     """Return what makes a matrix: medians for gaps, categories as indicators, a spread of 1."""
     names = make_pipeline(

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from benches.quality.answers import Answer, Answers
-from benches.quality.columns import dates_as_numbers, words
+from benches.quality.columns import dates_as_numbers, filled_words, words
 
 # A column of fewer distinct values gets a line in place of a smooth function.
 _FEWEST = 10
@@ -54,11 +54,7 @@ def fit(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:
     medians = dates_as_numbers(X).drop(columns=words(X)).median()
 
     def read(X: pd.DataFrame) -> pd.DataFrame:
-        X = dates_as_numbers(X).fillna(medians)
-        filled = {
-            c: X[c].astype(object).where(X[c].notna(), "missing").astype(str) for c in words(X)
-        }
-        return X.assign(**filled).set_axis(names, axis=1)
+        return filled_words(dates_as_numbers(X).fillna(medians)).set_axis(names, axis=1)
 
     A = read(X)
     terms = [_term(A[name]) for name in names if A[name].nunique() > 1]

@@ -24,7 +24,7 @@ from sklearn.svm import SVC, SVR
 
 from benches.quality import mgcv
 from benches.quality.answers import LEVELS, Answer, Answers
-from benches.quality.columns import dates_as_numbers, indicators, words
+from benches.quality.columns import dates_as_numbers, filled_words, indicators, words
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
@@ -107,13 +107,15 @@ def _catboost(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:
     from catboost import CatBoostClassifier, CatBoostRegressor
 
     def read(X: pd.DataFrame) -> pd.DataFrame:
-        X = dates_as_numbers(X)
-        return X.assign(**{c: X[c].astype(str) for c in names})
+        return filled_words(dates_as_numbers(X))
 
-    names = words(X)
     kind = CatBoostClassifier if has_classes else CatBoostRegressor
     model = kind(
-        cat_features=names, random_seed=0, thread_count=1, verbose=False, allow_writing_files=False
+        cat_features=words(X),
+        random_seed=0,
+        thread_count=1,
+        verbose=False,
+        allow_writing_files=False,
     )
     model.fit(read(X), y)
     if has_classes:
