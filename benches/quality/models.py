@@ -234,10 +234,11 @@ def _deep(name: str) -> Any:
 
         model = getattr(pytabkit, name + ("_Classifier" if has_classes else "_Regressor"))
         settings = {"device": "cpu", "random_state": 0, "n_cv": 1, "n_threads": 1}
-        answers = (_classify if has_classes else _regress)(
-            model(**settings), dates_as_numbers(X), y
-        )
-        return lambda X: answers(dates_as_numbers(X))
+        X = dates_as_numbers(X)
+        # It takes no number that is missing.
+        medians = X.drop(columns=words(X)).median()
+        answers = (_classify if has_classes else _regress)(model(**settings), X.fillna(medians), y)
+        return lambda X: answers(dates_as_numbers(X).fillna(medians))
 
     return fit
 
