@@ -400,18 +400,60 @@ def test_quantiles_are_in_order_and_the_median_is_one():
 
 @pytest.mark.parametrize("n", [5, 60, 3000])
 def test_a_shape_is_the_distribution_of_residuals(n):
-    u = np.random.default_rng(0).standard_t(4, size=n)
-    shape = Shape(u, None)
+    rng = np.random.default_rng(0)
+    u, means = rng.standard_t(4, size=n), rng.normal(size=n)
+    shape = Shape(u, means, None)
     p = np.array([0.001, 0.05, 0.4, 0.9, 0.9995])
-    assert_allclose(shape.cumulative(shape.quantiles(p)), p, atol=1e-9)
-    assert shape.values.mean() == pytest.approx(0.0, abs=1e-12)
+    at = np.array([-9.0, 0.0, 0.3, 9.0])
+    quantiles = shape.quantiles(at, p)
+    assert np.all(np.diff(quantiles) > 0.0)
+    assert_allclose(shape.values(at).mean(axis=1), 0.0, atol=1e-12)
+    # Numerical integrals of the density.
+    grid = np.linspace(-12.0, 12.0, 4001)
+    density = shape.density(at[:, None], np.tile(grid, (4, 1)))
+    below = np.cumsum(density, axis=1) * (grid[1] - grid[0])
+    for row, of_row in zip(below, quantiles, strict=True):
+        assert_allclose(np.interp(of_row, grid, row), p, atol=0.02)
     if n == 3000:
-        assert_allclose(shape.quantiles(p[1:4]), np.quantile(u, p[1:4]), atol=0.1)
-    twice = Shape(np.repeat(u, 2), None)
-    weighted = Shape(u, np.full(n, 2.0))
-    assert_allclose(weighted.quantiles(p), shape.quantiles(p))
-    if n == 3000:
-        assert_allclose(twice.quantiles(p), weighted.quantiles(p), atol=0.1)
+        assert_allclose(quantiles[1, 1:4], np.quantile(u, p[1:4]), atol=0.3)
+    weighted = Shape(u, means, np.full(n, 2.0))
+    assert_allclose(weighted.quantiles(at, p), quantiles)
+    order = rng.permutation(n)
+    assert_allclose(Shape(u[order], means[order], None).quantiles(at, p), quantiles)
+
+
+def test_a_shape_changes_with_the_prediction():
+    rng = np.random.default_rng(0)
+    means = rng.uniform(size=4000)
+    # Leans one way below, and the other way above.
+    u = (rng.exponential(size=4000) - 1.0) * np.where(means < 0.5, 1.0, -1.0)
+    p = np.array([0.025, 0.5, 0.975])
+    low, high = Shape(u, means, None).quantiles(np.array([0.2, 0.8]), p)
+    expected = -np.log(1.0 - p) - 1.0
+    assert_allclose(low, expected, atol=0.4)
+    assert_allclose(high, -expected[::-1], atol=0.4)
+
+
+def test_a_shape_has_means_where_residuals_have():
+    rng = np.random.default_rng(0)
+    means, noise = rng.normal(size=3000), rng.normal(size=3000)
+    at = np.array([-1.5, 0.0, 1.5])
+    assert_allclose(Shape(noise, means, None).means(at), 0.0, atol=1e-12)
+    shape = Shape(noise + np.sin(means), means, None)
+    assert_allclose(shape.means(at), np.sin(at), atol=0.25)
+    assert_allclose(shape.quantiles(at, np.array([0.5]))[:, 0], np.sin(at), atol=0.25)
+
+
+def test_both_ends_of_intervals_are_right_where_noise_leans_one_way_or_the_other():
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=4000)
+    y = 4.0 * x + (rng.exponential(size=4000) - 1.0) * np.where(x < 0.5, 1.0, -1.0)
+    X = x[:, None]
+    model = TabularGPRegressor(target_transform="identity", random_state=0).fit(X[:2000], y[:2000])
+    low, high = model.predict_interval(X[2000:], coverage=0.8).T
+    for half in (x[2000:] < 0.45, x[2000:] > 0.55):
+        assert 0.05 <= np.mean(y[2000:][half] < low[half]) <= 0.15
+        assert 0.05 <= np.mean(y[2000:][half] > high[half]) <= 0.15
 
 
 # ---- transforms ---------------------------------------------------------------------------------

@@ -86,8 +86,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     because a maximum is too sure for few rows. Weights of members are those with the least squared
     error of rows that are left out, in closed form.
 
-    Predictions have a distribution: a second process tells from squared residuals of rows that are
-    left out how wide it is where, and the residuals themselves tell its shape.
+    Predictions have a distribution. A second process learns its width from the squared residuals of
+    rows that are left out. Its shape is that of the residuals of rows with similar predictions.
 
     Parameters
     ----------

@@ -30,8 +30,6 @@ _GAIN = 0.02
 _REACH = 10.0
 # Part of the training rows whose standard deviation is usual.
 _USUAL = 0.9
-# Part of a standard deviation over which a density is measured.
-_STEP = 0.1
 
 
 class Located(NamedTuple):
@@ -79,13 +77,15 @@ class RegressionFit:
             transform, of_few = _chosen(targets, y)
             targets = replace(targets, before=of_few)
         found = cls._learned(targets, y, names, transform)
-        # Of other fits, only means are asked for.
-        found = replace(found, members=tuple(member.settled() for member in found.members))
+        found = found._settled()
         if transform.name == "identity":
             return found
         # Nearly the same kernels, where members were kept.
         targets = replace(targets, before=found._kernels)
         plain = cls._learned(targets, y, names, IDENTITY)
+        # Of this fit, only means are asked for.
+        if plain.shape.has_means:
+            plain = plain._settled()
         told = targets.told
         means = np.column_stack([fit.left_out_moments[0] for fit in (found, plain)])
         shares = simplex_weights(y[told], means, rows_of(targets.weights, told))
@@ -120,11 +120,15 @@ class RegressionFit:
             members,
             of_members,
             spread,
-            Shape(residuals, targets.weights),
+            Shape(residuals, left_out.mean, targets.weights),
             left_out,
             unit * _rms(targets.T[:, 0] - left_out.mean, targets.weights),
             {groups[k].name: error for k, error in zip(kept, errors, strict=True)},
         )
+
+    def _settled(self) -> Self:
+        """Return the blend with members whose standard deviations take little time."""
+        return replace(self, members=tuple(member.settled() for member in self.members))
 
     @property
     def _kernels(self) -> dict[MemberName, tuple[DistanceMixture, float]]:
@@ -167,7 +171,7 @@ class RegressionFit:
 
     def mean(self, rows: TableRows) -> Array:
         """Return means of the target."""
-        if self.plain is None:
+        if self.plain is None and not self.shape.has_means:
             means = [member.mean(rows)[:, 0] for member in self.members]
             return self.target(np.column_stack(means) @ self.weights)
         return self.moments(rows, self.located(rows))[0]
@@ -197,15 +201,17 @@ class RegressionFit:
         return np.asarray((1.0 - self.plain_share) * mean + self.plain_share * ask(self.plain))
 
     def _own_moments(self, located: Located) -> tuple[Array, Array]:
-        if self.transform.name == "identity":
-            return self.target(located.mean), self.unit * self.shape.std * located.std
-
         # The mean of what is wider than nearly all that was seen is its tail's, which none knows.
         most = float(np.quantile(self.left_out.std, _USUAL))
+        is_identity = self.transform.name == "identity"
 
         def of_rows(at: Array) -> Array:
-            usual = np.minimum(at[:, 1:], most)
-            values = self.target(at[:, :1] + usual * self.shape.values)
+            mean, std = at.T
+            if is_identity:
+                y = self.target(mean + std * self.shape.means(mean))
+                return np.column_stack([y, self.unit * std * self.shape.std(mean)])
+            usual = np.minimum(std, most)
+            values = self.target(mean[:, None] + usual[:, None] * self.shape.values(mean))
             return np.column_stack([values.mean(axis=1), values.std(axis=1)])
 
         both = in_row_blocks(np.column_stack(located), of_rows)
@@ -213,7 +219,7 @@ class RegressionFit:
 
     def quantiles(self, located: Located, probabilities: Array) -> Array:
         """Return quantiles of the target, a column for each probability."""
-        u = self.shape.quantiles(probabilities)
+        u = self.shape.quantiles(located.mean, probabilities)
         return self.target(located.mean[:, None] + located.std[:, None] * u)
 
     def answer(
@@ -238,10 +244,11 @@ class RegressionFit:
 
         `weights` are of shape (n_rows, n_predictions), those of a row one after the other.
         """
-        located, u = self.located(rows), self.shape.values
+        located = self.located(rows)
+        u = self.shape.values(located.mean)
         at = located.mean[:, None] + located.std[:, None] * u
         values = self.target(at).reshape(len(weights), -1)
-        of_values = np.repeat(weights / len(u), len(u), axis=1)
+        of_values = np.repeat(weights / u.shape[1], u.shape[1], axis=1)
         mean = np.sum(of_values * values, axis=1)
         std = np.sqrt(np.sum(of_values * (values - mean[:, None]) ** 2, axis=1))
         mean = self._with_plain(
@@ -256,15 +263,9 @@ class RegressionFit:
         weights = np.ones((len(y), 1)) if weights is None else weights
         t = (self.transform.apply(y) - self.centre) / self.unit
         mean, std = (part.reshape(weights.shape) for part in located)
-        density = _density(self.shape, (t[:, None] - mean) / std) / std
+        density = self.shape.density(mean, (t[:, None] - mean) / std) / std
         mixed = np.log(np.sum(weights * density, axis=1))
         return np.asarray(mixed - np.log(self.unit) + self.transform.log_slope(y))
-
-
-def _density(shape: Shape, u: Array) -> Array:
-    step = _STEP * max(shape.std, 1e-300)
-    found = (shape.cumulative(u + step) - shape.cumulative(u - step)) / (2.0 * step)
-    return np.asarray(np.maximum(found, np.finfo(np.float64).tiny))
 
 
 def _weighted_quantiles(values: Array, weights: Array, probabilities: Array) -> Array:

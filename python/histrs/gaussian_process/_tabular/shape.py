@@ -1,4 +1,4 @@
-"""The distribution of standardised residuals, whatever it looks like."""
+"""The distribution of standardised residuals, whatever it looks like, and where it changes."""
 
 from __future__ import annotations
 
@@ -11,51 +11,121 @@ from histrs._typing import Array
 # Quantiles that the shape is kept by.
 _N_NODES = 101
 _PROBABILITIES = (np.arange(_N_NODES) + 0.5) / _N_NODES
-# Rows that a normal distribution counts for.
-_NORMAL = 100.0
+_NORMAL = ndtri(_PROBABILITIES)
+# Rows that a normal distribution counts for, and that all rows count for near a prediction.
+_OF_NORMAL = 100.0
+_OF_ALL = 50.0
+# Predictions near which residuals have a shape of their own, and rows for each.
+_MOST_PLACES = 16
+_ROWS_OF_PLACE = 60
+# Squares that means of residuals must explain to count, over what they explain by chance.
+_SURELY = 2.0
+# Part of a standard deviation over which a density is measured.
+_STEP = 0.1
 
 
 class Shape:
-    """A distribution of mean 0, by its quantiles: those of residuals, and of a normal where few.
+    """Distributions by their quantiles: those of residuals, and of a normal where few.
 
-    Beyond the outermost quantiles it goes on as a normal does.
+    Counts, and targets that many rows share, have residuals whose distribution depends on the
+    prediction. So there is a distribution for each of several predictions, and between them.
+    Its mean is 0, unless means of residuals explain more of their squares than chance does.
+    Beyond its outermost quantiles a distribution goes on as a normal does.
 
     Parameters
     ----------
     residuals : ndarray of shape (n_rows,)
         Residuals of rows that are left out, over what standard deviation they were given.
+    means : ndarray of shape (n_rows,)
+        What these rows were predicted to be.
     row_weights : ndarray of shape (n_rows,) or None
         Weights of rows.
     """
 
-    def __init__(self, residuals: Array, row_weights: Array | None) -> None:
+    def __init__(self, residuals: Array, means: Array, row_weights: Array | None) -> None:
         n = len(residuals)
         weights = np.ones(n) if row_weights is None else row_weights
         spread = float(np.sqrt(np.average(residuals**2, weights=weights)))
-        order = np.argsort(residuals, kind="stable")
-        passed = np.cumsum(weights[order]) - 0.5 * weights[order]
-        found = np.interp(_PROBABILITIES, passed / weights.sum(), residuals[order])
         # Of few rows, the spread itself is uncertain.
         usual = spread * student.ppf(_PROBABILITIES, max(n - 1.0, 2.0))
-        values = (n * found + _NORMAL * usual) / (n + _NORMAL)
-        self.values: Array = values - values.mean()
-        self._normal = ndtri(_PROBABILITIES)
-        self.std = float(np.sqrt(np.mean(self.values**2)))
+        everywhere = _pulled(residuals, weights, usual, _OF_NORMAL)
+        everywhere -= everywhere.mean()
+        self._places, self._values = np.zeros(1), everywhere[None]
+        self.has_means = False
+        """Whether means differ from 0."""
+        n_places = min(n // _ROWS_OF_PLACE, _MOST_PLACES)
+        if n_places < 2:
+            return
+        # Rows of one mean are in an order that does not depend on theirs.
+        order = np.lexsort((residuals, means))
+        ranks = np.empty(n)
+        ranks[order] = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+        at = np.linspace(0.0, 1.0, n_places)
+        self._places = np.interp(at, ranks[order], means[order])
+        self._values = np.empty((n_places, _N_NODES))
+        for values, nearness in zip(
+            self._values, 1.0 - (n_places - 1) * np.abs(at[:, None] - ranks), strict=True
+        ):
+            near = nearness > 0.0
+            of_near = residuals[near], (weights * nearness)[near]
+            values[:] = _pulled(*of_near, everywhere, _OF_ALL)
+        explained = residuals**2 - (residuals - self.means(means)) ** 2
+        by_chance = n_places / n * spread**2
+        self.has_means = bool(np.average(explained, weights=weights) > _SURELY * by_chance)
+        if not self.has_means:
+            self._values -= self._values.mean(axis=1, keepdims=True)
 
-    def quantiles(self, probabilities: Array) -> Array:
-        """Return quantiles."""
-        return self._outside(ndtri(probabilities), self._normal, self.values)
+    def _between(self, of_places: Array, means: Array) -> Array:
+        """Return what holds at each place, at predictions between them."""
+        where = np.interp(means, self._places, np.arange(len(self._places)))
+        low = where.astype(np.intp)
+        high, part = np.minimum(low + 1, len(self._places) - 1), (where - low)[..., None]
+        return np.asarray((1.0 - part) * of_places[low] + part * of_places[high])
 
-    def cumulative(self, u: Array) -> Array:
-        """Return how probable it is to be below."""
-        return np.asarray(ndtr(self._outside(u, self.values, self._normal)))
+    def values(self, means: Array) -> Array:
+        """Return quantiles of each row, at equal steps of probability."""
+        return self._between(self._values, means)
 
-    @staticmethod
-    def _outside(x: Array, nodes: Array, values: Array) -> Array:
-        """Interpolate, and go on in straight lines."""
-        found = np.interp(x, nodes, values)
-        for end, inner, beyond in ((0, 5, x < nodes[0]), (-1, -6, x > nodes[-1])):
-            run = nodes[end] - nodes[inner]
-            slope = (values[end] - values[inner]) / run if run != 0.0 else 0.0
-            found = np.where(beyond, values[end] + slope * (x - nodes[end]), found)
-        return found
+    def means(self, means: Array) -> Array:
+        """Return the mean of each row."""
+        return self._between(self._values.mean(axis=1, keepdims=True), means)[..., 0]
+
+    def std(self, means: Array) -> Array:
+        """Return the standard deviation of each row."""
+        return np.asarray(self.values(means).std(axis=-1))
+
+    def quantiles(self, means: Array, probabilities: Array) -> Array:
+        """Return quantiles of each row, of shape (n_rows, n_quantiles)."""
+        normal = ndtri(probabilities)
+        of_places = np.stack([_extended(normal, _NORMAL, values) for values in self._values])
+        return self._between(of_places, means)
+
+    def density(self, means: Array, u: Array) -> Array:
+        """Return the density at each of `u`, never zero."""
+        found = np.empty(u.shape)
+        for place, mean in np.ndenumerate(np.broadcast_to(means, u.shape)):
+            values = self.values(np.asarray(mean))
+            step = _STEP * max(float(values.std()), 1e-300)
+            below, above = ndtr(_extended(u[place] + np.array([-step, step]), values, _NORMAL))
+            found[place] = (above - below) / (2.0 * step)
+        return np.maximum(found, np.finfo(np.float64).tiny)
+
+
+def _pulled(residuals: Array, weights: Array, others: Array, n_others: float) -> Array:
+    """Return quantiles of weighted residuals and of others, which count for so many rows."""
+    order = np.argsort(residuals, kind="stable")
+    passed = np.cumsum(weights[order]) - 0.5 * weights[order]
+    found = np.interp(_PROBABILITIES, passed / weights.sum(), residuals[order])
+    n = weights.sum() ** 2 / np.sum(weights**2)
+    values = (n * found + n_others * others) / (n + n_others)
+    return np.asarray(values)
+
+
+def _extended(x: Array, nodes: Array, values: Array) -> Array:
+    """Interpolate, and go on in straight lines."""
+    found = np.interp(x, nodes, values)
+    for end, inner, beyond in ((0, 5, x < nodes[0]), (-1, -6, x > nodes[-1])):
+        run = nodes[end] - nodes[inner]
+        slope = (values[end] - values[inner]) / run if run != 0.0 else 0.0
+        found = np.where(beyond, values[end] + slope * (x - nodes[end]), found)
+    return found
