@@ -95,7 +95,8 @@ class AllPairs(Bound):
         return self.kernel.between(self.X[rows], self.X, self.n_threads).T
 
     def cross_of(self, some: NDArray[np.intp], T: Any) -> Array:
-        return self.kernel.between(self.X[some], T, self.n_threads)
+        # Faster than the transpose, since rows that are asked for are few here, and so are all.
+        return self.kernel.between(T, self.X[some], 1).T
 
     def cross_product(self, T: Any, V: Array) -> Array:
         return ScoreOfPairs(self.blocks, V).evaluate(T, self.n_threads)

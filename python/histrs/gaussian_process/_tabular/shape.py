@@ -48,7 +48,7 @@ class Shape:
         spread = float(np.sqrt(np.average(residuals**2, weights=weights)))
         # Of few rows, the spread itself is uncertain.
         usual = spread * student.ppf(_PROBABILITIES, max(n - 1.0, 2.0))
-        everywhere = _pulled(residuals, weights, usual, _OF_NORMAL)
+        everywhere = _mixed(residuals, weights, usual, _OF_NORMAL)
         everywhere -= everywhere.mean()
         self._places, self._values = np.zeros(1), everywhere[None]
         self.has_means = False
@@ -68,7 +68,7 @@ class Shape:
         ):
             near = nearness > 0.0
             of_near = residuals[near], (weights * nearness)[near]
-            values[:] = _pulled(*of_near, everywhere, _OF_ALL)
+            values[:] = _mixed(*of_near, everywhere, _OF_ALL)
         explained = residuals**2 - (residuals - self.means(means)) ** 2
         by_chance = n_places / n * spread**2
         self.has_means = bool(np.average(explained, weights=weights) > _SURELY * by_chance)
@@ -111,14 +111,15 @@ class Shape:
         return np.maximum(found, np.finfo(np.float64).tiny)
 
 
-def _pulled(residuals: Array, weights: Array, others: Array, n_others: float) -> Array:
+def _mixed(residuals: Array, weights: Array, others: Array, n_others: float) -> Array:
     """Return quantiles of weighted residuals and of others, which count for so many rows."""
-    order = np.argsort(residuals, kind="stable")
-    passed = np.cumsum(weights[order]) - 0.5 * weights[order]
-    found = np.interp(_PROBABILITIES, passed / weights.sum(), residuals[order])
     n = weights.sum() ** 2 / np.sum(weights**2)
-    values = (n * found + n_others * others) / (n + n_others)
-    return np.asarray(values)
+    of_others = np.full(len(others), n_others / len(others))
+    weights = np.concatenate([weights * n / weights.sum(), of_others])
+    values = np.concatenate([residuals, others])
+    order = np.argsort(values, kind="stable")
+    passed = np.cumsum(weights[order]) - 0.5 * weights[order]
+    return np.asarray(np.interp(_PROBABILITIES, passed / weights.sum(), values[order]))
 
 
 def _extended(x: Array, nodes: Array, values: Array) -> Array:
