@@ -21,6 +21,8 @@ class Answer(NamedTuple):
     std: Array | None = None
     quantiles: Array | None = None
     """Those at `LEVELS`, a column each."""
+    score_density: Callable[[Array], float] | None = None
+    """Returns the mean log density of targets; None if it is normal."""
 
 
 Answers = Callable[[pd.DataFrame], Answer]

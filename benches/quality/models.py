@@ -83,7 +83,8 @@ def _tabular(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:
 
     def answer(X: pd.DataFrame) -> Answer:
         mean, std = model.predict(X, return_std=True)
-        return Answer(None, mean, std, model.predict(X, return_quantiles=LEVELS)[1])
+        quantiles = model.predict(X, return_quantiles=LEVELS)[1]
+        return Answer(None, mean, std, quantiles, lambda y: model.score_density(X, y))
 
     return answer
 

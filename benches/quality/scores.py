@@ -2,7 +2,7 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtri
 
 from benches.quality.answers import LEVELS, Answer
 
@@ -39,9 +39,9 @@ def calibration_error(P: Array, codes: NDArray[np.intp]) -> float:
 def score_numbers(answer: Answer, y: Array, spread: float) -> Scores:
     """Return the scores of what is answered, in units of the spread of the target.
 
-    Root mean square error; of a density, the continuous ranked probability score, and of a normal
-    one the negative log density; the share of rows in central intervals, in all and by quarters of
-    the prediction and of the width.
+    Root mean square error; the negative log density; the continuous ranked probability score, of
+    the same quantiles for all models; the share of rows in central intervals, in all and by
+    quarters of the prediction and of the width.
     """
     found: Scores = {}
     if answer.mean is not None:
@@ -51,20 +51,14 @@ def score_numbers(answer: Answer, y: Array, spread: float) -> Scores:
         std = np.maximum(answer.std, 1e-9 * spread)
         z = (y - answer.mean) / std
         found["NLPD"] = float(np.mean(0.5 * z**2 + np.log(std / spread)) + 0.5 * np.log(2 * np.pi))
-        found["CRPS"] = float(np.mean(std * _normal_crps(z)) / spread)
         if quantiles is None:
             quantiles = answer.mean[:, None] + std[:, None] * ndtri(np.array(LEVELS))
-    elif quantiles is not None:
-        found["CRPS"] = float(np.mean(_quantile_crps(quantiles, y)) / spread)
+    if answer.score_density is not None:
+        found["NLPD"] = -answer.score_density(y) - float(np.log(spread))
     if quantiles is not None:
+        found["CRPS"] = float(np.mean(_quantile_crps(quantiles, y)) / spread)
         found |= _coverage(quantiles, y)
     return found
-
-
-def _normal_crps(z: Array) -> Array:
-    """Return the score of a standard normal density (Gneiting and Raftery, 2007)."""
-    density = np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi)
-    return z * (2 * ndtr(z) - 1) + 2 * density - 1 / np.sqrt(np.pi)
 
 
 def _quantile_crps(quantiles: Array, y: Array) -> Array:
