@@ -173,8 +173,8 @@ def test_scores_of_normal_densities():
 
 
 def test_a_density_that_is_not_normal_is_scored_by_itself():
-    y = np.array([1.0, 2.0, 0.5])
-    answer = Answer(mean=y, std=np.ones(3), score_density=lambda y: float(np.mean(-y)))
+    y = np.array([1.0, 2.0, 0.5, 3.0])
+    answer = Answer(mean=y, std=np.ones(4), score_density=lambda y: float(np.mean(-y)))
     assert scores.score_numbers(answer, y, 2.0)["NLPD"] == pytest.approx(y.mean() - np.log(2.0))
 
 
