@@ -422,6 +422,16 @@ def test_a_shape_is_the_distribution_of_residuals(n):
     assert_allclose(Shape(u[order], means[order], None).quantiles(at, p), quantiles)
 
 
+@pytest.mark.parametrize("heavy", [1, 3, 40])
+def test_a_shape_of_unequal_weights_is_finite(heavy):
+    rng = np.random.default_rng(0)
+    u, means, weights = rng.normal(size=900), rng.normal(size=900), np.ones(900)
+    weights[:heavy] = 1e4
+    quantiles = Shape(u, means, weights).quantiles(means, np.array([0.01, 0.5, 0.99]))
+    assert np.all(np.isfinite(quantiles))
+    assert np.all(np.diff(quantiles) > 0.0)
+
+
 def test_a_shape_changes_with_the_prediction():
     rng = np.random.default_rng(0)
     means = rng.uniform(size=4000)

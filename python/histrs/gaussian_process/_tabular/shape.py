@@ -53,12 +53,14 @@ class Shape:
         self._places, self._values = np.zeros(1), everywhere[None]
         self.has_means = False
         """Whether means differ from 0."""
-        n_places = min(n // _ROWS_OF_PLACE, _MOST_PLACES)
+        # Weights that differ much are of few rows.
+        n = _effective(weights)
+        n_places = min(int(n) // _ROWS_OF_PLACE, _MOST_PLACES)
         if n_places < 2:
             return
         # Rows of one mean are in an order that does not depend on theirs.
         order = np.lexsort((residuals, means))
-        ranks = np.empty(n)
+        ranks = np.empty(len(weights))
         ranks[order] = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
         at = np.linspace(0.0, 1.0, n_places)
         self._places = np.interp(at, ranks[order], means[order])
@@ -111,9 +113,14 @@ class Shape:
         return np.maximum(found, np.finfo(np.float64).tiny)
 
 
+def _effective(weights: Array) -> float:
+    """Return how many rows of equal weights say as much."""
+    return float(weights.sum() ** 2 / np.sum(weights**2))
+
+
 def _mixed(residuals: Array, weights: Array, others: Array, n_others: float) -> Array:
     """Return quantiles of weighted residuals and of others, which count for so many rows."""
-    n = weights.sum() ** 2 / np.sum(weights**2)
+    n = _effective(weights)
     of_others = np.full(len(others), n_others / len(others))
     weights = np.concatenate([weights * n / weights.sum(), of_others])
     values = np.concatenate([residuals, others])
