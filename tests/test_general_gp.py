@@ -17,7 +17,6 @@ from histrs._calibration import fit_calibration
 from histrs.gaussian_process import GPClassifier, GPRegressor, LikelihoodSearch
 from histrs.gaussian_process._bound import all_pairs as system
 from histrs.gaussian_process._learning import problem
-from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process.kernels import (
     Constant,
     Intersection,
@@ -164,45 +163,6 @@ def test_many_rows_learn_the_kernel_from_some(data, monkeypatch):
     assert whole > given(noise=1.0, amplitude=0.1).fit(X, y).log_marginal_likelihood()
 
 
-def test_rows_that_the_kernel_is_learned_from_are_drawn_where_there_are_many(data, monkeypatch):
-    X, y, _ = data
-    seen, of_rows = [], Problem.of_rows
-
-    def watched(self, rows, **options):
-        seen.append(rows)
-        return of_rows(self, rows, **options)
-
-    monkeypatch.setattr(Problem, "of_rows", watched)
-    expected = regressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(problem, "_LEARNING_ROWS", 60)
-    random = np.random.RandomState(0)
-    before = random.get_state()[1:3]
-    all_rows = regressor(random_state=random).fit(X, y)
-    assert seen == []
-    # Where nothing is random, nothing is drawn.
-    np.testing.assert_array_equal(random.get_state()[1], before[0])
-    assert random.get_state()[2] == before[1]
-    np.testing.assert_array_equal(all_rows.theta_, expected.theta_)
-    monkeypatch.setattr(problem, "_LEARNING_ROWS", 59)
-    some = regressor(random_state=0).fit(X, y)
-    (rows,) = seen
-    assert len(rows) == 59
-    assert np.all(np.diff(rows) > 0)
-    assert not np.array_equal(some.theta_, expected.theta_)
-    seen.clear()
-    noise = made(GPRegressor, random_state=0).fit(X, y).noise_
-    assert seen == []
-    monkeypatch.setattr(problem, "_LEARNING_ROWS", 1000)
-    assert made(GPRegressor, random_state=0).fit(X, y).noise_ == noise
-
-
-def test_what_is_factorised_learns_noise_from_all_rows(data, monkeypatch):
-    X, y, _ = data
-    expected = regressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(problem, "_SCALE_ROWS", 10)
-    np.testing.assert_array_equal(regressor(random_state=0).fit(X, y).theta_, expected.theta_)
-
-
 def test_what_is_learned_is_likeliest_of_weighted_rows(data, rng):
     X, y, _ = data
     model = regressor(random_state=0).fit(X, y, rng.choice([0.1, 1.0, 4.0], 60))
@@ -219,6 +179,19 @@ def test_a_search_begins_with_kernels_all_over_the_bounds():
     np.testing.assert_allclose(gammas, np.geomspace(1e-3, 1e3, len(gammas)))
     fixed = Gaussian(1.0, "fixed").taken(np.zeros((2, 1)))
     assert fixed.starts(fixed.free()) == []
+
+
+def test_kernels_are_compared_where_noise_and_amplitude_are_given(data):
+    X, y, _ = data
+
+    def fitted(gamma, bounds):
+        kernel = Constant(AMPLITUDE, "fixed") * Gaussian(gamma, bounds)
+        return GPRegressor(kernel, noise=NOISE, noise_bounds="fixed").fit(X, y)
+
+    # Where the search would begin, all rows are alike.
+    learned = fitted(1e-3, (1e-3, 1e3)).log_marginal_likelihood()
+    for gamma in np.geomspace(1e-3, 1e3, 13):
+        assert learned >= fitted(gamma, "fixed").log_marginal_likelihood() - 1e-6
 
 
 def test_leave_one_out_is_a_refit_without_the_row(data):
@@ -310,18 +283,6 @@ def test_probabilities_are_calibrated(rng):
     assert_close(model.calibration_.matrix, expected.matrix, 1e-6)
     assert_close(model.calibration_.offset, expected.offset, 1e-6)
     assert np.array_equal(model.predict(X), model.classes_[(model.decision_function(X) > 0) * 1])
-
-
-def test_survives_pickle(data):
-    X, y, X_star = data
-    model = regressor().fit(X, y)
-    copy = pickle.loads(pickle.dumps(model))
-    assert "_posterior" not in vars(copy)
-    for a, b in zip(
-        model.predict(X_star, return_std=True), copy.predict(X_star, return_std=True), strict=True
-    ):
-        assert_close(a, b, 1e-12)
-    assert_close(copy.dual_coef_, model.dual_coef_, 1e-12)
 
 
 def test_too_many_rows_for_the_memory_are_refused(data, monkeypatch):

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import assert_close, of_terms
+from tests.helpers import assert_close, build, of_terms
 
 pytestmark = pytest.mark.simd_paths
 
@@ -42,10 +42,8 @@ def with_column(X):
 def pair(X, y, model_class=IntersectionGPRegressor, sample_weight=None, **given):
     """Return a model with an intercept, and one with the column in its place."""
     given = {**GIVEN, **given}
-    model = model_class(**of_terms(intercept_variance=C, **given, random_state=0)).fit(
-        X, y, sample_weight=sample_weight
-    )
-    other = model_class(**of_terms(intercept_variance=0.0, **given, random_state=0))
+    model = build(model_class, intercept_variance=C, **given).fit(X, y, sample_weight=sample_weight)
+    other = build(model_class, intercept_variance=0.0, **given)
     return model, other.fit(with_column(X), y, sample_weight=sample_weight)
 
 
@@ -71,10 +69,8 @@ def test_predictions_and_their_uncertainty(rng, solver, container, weighted):
 
 def test_a_constant_of_variance_one(rng):
     X, y = data(rng, 30)
-    model = IntersectionGPRegressor(
-        **of_terms(intercept_variance=1.0, **GIVEN, random_state=0)
-    ).fit(X, y)
-    other = IntersectionGPRegressor(**of_terms(intercept_variance=0.0, **GIVEN, random_state=0))
+    model = build(IntersectionGPRegressor, intercept_variance=1.0, **GIVEN).fit(X, y)
+    other = build(IntersectionGPRegressor, intercept_variance=0.0, **GIVEN)
     T = np.hstack([X, np.ones((30, 1))])
     assert_close(model.predict(X), other.fit(T, y).predict(T), 1e-6)
 
@@ -143,10 +139,12 @@ def test_likelihood(rng, log_det, solver):
 @each("transform", ["power", "exponential"])
 def test_slope_of_the_exponent(rng, transform):
     X, y = data(rng)
-    model = IntersectionGPRegressor(
-        **of_terms(
-            feature_transform=transform, exponent=0.7, intercept_variance=C, **GIVEN, random_state=0
-        )
+    model = build(
+        IntersectionGPRegressor,
+        feature_transform=transform,
+        exponent=0.7,
+        intercept_variance=C,
+        **GIVEN,
     ).fit(X, y)
     value, slope = model.log_marginal_likelihood(eval_gradient=True)
     step = 1e-5
@@ -216,10 +214,10 @@ def test_dask_arrays(rng):
     with dask.config.set(scheduler="synchronous"):
         for solver in ("cholesky", "cg"):
             model, _ = pair(X, y, solver=solver, tol=1e-9)
-            lazy = IntersectionGPRegressor(
-                **of_terms(
-                    intercept_variance=C, **{**GIVEN, "solver": solver, "tol": 1e-9}, random_state=0
-                )
+            lazy = build(
+                IntersectionGPRegressor,
+                intercept_variance=C,
+                **{**GIVEN, "solver": solver, "tol": 1e-9},
             ).fit(array.from_array(X, chunks=(30, 2)), y)
             for a, b in zip(
                 model.predict(T, return_std=True), lazy.predict(T, return_std=True), strict=True
@@ -308,12 +306,7 @@ def test_rows_of_zeros_alone(rng):
 def test_smooth_functions_and_coordinate_descent_go_without(rng):
     X, y = data(rng)
     for other in ({"smoothness": "cubic"}, {"solver": "coordinate-descent"}):
-        assert (
-            IntersectionGPRegressor(**of_terms(**other, random_state=0))
-            .fit(X, y)
-            .intercept_variance_
-            == 0.0
-        )
+        assert build(IntersectionGPRegressor, **other).fit(X, y).intercept_variance_ == 0.0
     with pytest.raises(ValueError, match="intercept_variance"):
         IntersectionGPRegressor(
             Intersection(intercept_variance=1.0), solver="coordinate-descent", random_state=0

@@ -22,24 +22,20 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
 )
 from histrs.gaussian_process.kernels import MinMax, Tangent
-from tests.helpers import assert_close, of_terms, with_amplitude
+from tests.helpers import assert_close, build, with_amplitude
 from tests.oracles import intersection, missing
 
 
 def dense(model_class, kernel, given):
-    return model_class(
-        **of_terms(**with_amplitude(model_class, {"kernel": kernel, **given}), random_state=0)
-    )
+    return build(model_class, **with_amplitude(model_class, {"kernel": kernel, **given}))
 
 
 KINDS = {
-    "intersection": lambda **given: IntersectionGPRegressor(**of_terms(**given, random_state=0)),
-    "cg": lambda **given: IntersectionGPRegressor(
-        **of_terms(**{"solver": "cg", "tol": 1e-10, "variance": "exact", **given}, random_state=0)
+    "intersection": lambda **given: build(IntersectionGPRegressor, **given),
+    "cg": lambda **given: build(
+        IntersectionGPRegressor, **{"solver": "cg", "tol": 1e-10, "variance": "exact", **given}
     ),
-    "smooth": lambda **given: IntersectionGPRegressor(
-        **of_terms(smoothness="both", **given, random_state=0)
-    ),
+    "smooth": lambda **given: build(IntersectionGPRegressor, smoothness="both", **given),
     "minmax": lambda **given: dense(MinMaxGPRegressor, MinMax(0.5, "fixed"), given),
     "spd": lambda **given: dense(SPDGPRegressor, Tangent(0.5, "fixed"), given),
 }
@@ -83,15 +79,13 @@ def tolerance(kind):
 def test_matches_the_definition(solver):
     X, Y = data("intersection")
     X, Y, new = X[:30], Y[:30], X[30:]
-    model = IntersectionGPRegressor(
-        **of_terms(
-            feature_weights=None,
-            intercept_variance=0.0,
-            solver=solver,
-            tol=1e-10,
-            **GIVEN,
-            random_state=0,
-        )
+    model = build(
+        IntersectionGPRegressor,
+        feature_weights=None,
+        intercept_variance=0.0,
+        solver=solver,
+        tol=1e-10,
+        **GIVEN,
     )
     model.fit(X, Y)
     K, K_star, prior = (
@@ -201,7 +195,7 @@ def test_any_pattern(bits, n_targets):
     rng = np.random.default_rng(bits)
     X, Y = rng.random((6, 2)), rng.standard_normal((6, n_targets))
     Y[rng.random(Y.shape) < rng.random()] = np.nan
-    model = IntersectionGPRegressor(**of_terms(**GIVEN, random_state=0))
+    model = build(IntersectionGPRegressor, **GIVEN)
     if np.any(np.all(np.isnan(Y), axis=0)):
         with pytest.raises(ValueError, match="NaN in every row"):
             model.fit(X, Y)
