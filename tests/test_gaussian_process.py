@@ -679,41 +679,6 @@ def test_iterating_without_noise_interpolates(rng, preconditioner):
     np.testing.assert_allclose(model.fit(X, y).predict(X), y, atol=1e-4)
 
 
-@each_model
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("noise", 0.0),
-        ("noise", -1.0),
-        ("noise", np.inf),
-        ("noise", np.nan),
-        ("noise", "0.1"),
-        ("amplitude", 0.0),
-        ("amplitude", np.inf),
-        ("tol", 0.0),
-        ("tol", np.nan),
-        ("max_iter", 0),
-        ("max_iter", 1.5),
-        ("preconditioner", "none"),
-        ("n_bins", 1),
-        ("n_bins", 65536),
-        ("n_bins", 2.5),
-        ("interpolation", "cubic"),
-        ("solver", "lu"),
-        ("optimizer", "fmin_l_bfgs_b"),
-        ("n_jobs", 0.5),
-        ("n_jobs", 0),
-        ("verbose", -1),
-    ],
-)
-def test_parameters_are_checked(rng, model_class, name, value):
-    X, y = rng.random((20, 3)), np.arange(20) % 2
-    model = build_plain(model_class)
-    with pytest.raises(ValueError, match=name):
-        model.set_params(**of_terms(**{**PLAIN, "n_bins": 5, name: value})).fit(X, y)
-    assert not hasattr(model, "dual_coef_")
-
-
 @each_solver
 def test_changed_parameters_wait_for_the_next_fit(several_targets, solver):
     problem = several_targets

@@ -789,10 +789,25 @@ def test_constant_targets_keep_what_was_given(rng):
     np.testing.assert_array_equal(model.predict(rng.random((3, 2))), 7.0)
 
 
+WRONG = {
+    "noise": [0.0, -1.0, np.inf, np.nan, "0.1"],
+    "amplitude": [0.0, np.inf],
+    "tol": [0.0, np.nan],
+    "max_iter": [0, 1.5],
+    "preconditioner": ["none"],
+    "n_bins": [1, 65536, 2.5],
+    "solver": ["lu"],
+    "n_jobs": [0, 0.5],
+    "verbose": [-1],
+}
+
+
 @each_model
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
+        *(({name: value}, name) for name, values in WRONG.items() for value in values),
+        ({"n_bins": 5, "interpolation": "cubic"}, "interpolation"),
         ({"feature_transform": "log"}, "transform"),
         ({"feature_transform": "power", "exponent": 0.0}, "exponent"),
         ({"feature_transform": "power", "exponent": -1.0}, "exponent"),

@@ -7,8 +7,6 @@ from histrs.gaussian_process._posterior.subspace import (
     _APART,
     N_PROBES,
     KrylovSpace,
-    _cells,
-    _factor,
     new_directions,
 )
 from histrs.gaussian_process._systems.system import LEAST_NOISE
@@ -164,20 +162,3 @@ def test_directions_that_hardly_differ_are_orthogonal_to_the_space(rng):
     Q = np.linalg.qr(rng.normal(size=(N, 7)))[0]
     v = rng.normal(size=(N, 1))
     check_directions(Q, new_directions(Q, v + 1e-10 * rng.normal(size=(N, 4)), rng))
-
-
-# ---- rows nearby -------------------------------------------------------------------------------
-
-
-@each(("n", "n_cells"), [(1, 1), (5, 8), (8, 8), (33, 5), (100, 16)])
-def test_cells_part_the_rows(rng, n, n_cells):
-    cells = _cells(rng.normal(size=(n, 3)), n_cells)
-    assert len(cells) == min(n, n_cells)
-    np.testing.assert_array_equal(np.sort(np.concatenate(cells)), np.arange(n))
-    sizes = [len(cell) for cell in cells]
-    assert max(sizes) <= 2 * min(sizes) + 1
-
-
-def test_a_matrix_that_is_indefinite_by_rounding_has_a_factor():
-    factor = _factor(np.diag([1.0, -1e-9, 0.0]), 1e-13)
-    np.testing.assert_allclose(factor @ factor.T, np.diag([1.0, 0.0, 0.0]), atol=1e-7)

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
 from histrs.gaussian_process._bound import all_pairs as system
 from histrs.gaussian_process.kernels import Constant, MinMax
-from tests.helpers import assert_close, build
+from tests.helpers import assert_close
 from tests.oracles import intersection, minmax
 
 pytestmark = pytest.mark.simd_paths
@@ -91,25 +91,6 @@ def test_the_kernel_that_targets_come_from_is_found(rng):
         weights.append(MinMaxGPRegressor(random_state=0).fit(X, y).kernel_.intersection_weight_)
     assert weights[0] < 0.3
     assert weights[1] > 0.7
-
-
-@pytest.mark.parametrize("model_class", [MinMaxGPRegressor, MinMaxGPClassifier])
-def test_rows_come_and_go(rng, model_class):
-    X, y = counts(rng, 60)
-    y = y if model_class is MinMaxGPRegressor else np.digitize(y, [4.0, 5.0])
-    X = sparse.csr_array(X)
-    model = build(model_class, **given(WEIGHT)).fit(X, y)
-    # The size of rows stays that of the first fit.
-    grown = build(model_class, **given(WEIGHT)).partial_fit(X[:40], y[:40])
-    size = grown.kernel_.mean_sum_
-    grown.partial_fit(X[40:], y[40:]).forget([3, 45])
-    assert grown.kernel_.mean_sum_ == size != model.kernel_.mean_sum_
-    kept = np.setdiff1d(np.arange(60), [3, 45])
-    K = covariance(X[kept].toarray(), X[kept].toarray(), WEIGHT, size)
-    Y = grown.Y_fit_ / (grown.y_std_ if model_class is MinMaxGPRegressor else 1.0)
-    assert_close(
-        grown._standard_weights / AMPLITUDE, np.linalg.solve(K + NOISE * np.eye(58), Y), 1e-8
-    )
 
 
 def test_leave_one_out_and_probabilities(rng):

@@ -133,22 +133,6 @@ def test_the_kernel_of_the_divergence_is_definite_at_every_inverse_temperature(r
     np.testing.assert_allclose(kernel.matrix(kernel.parts(X, None, 1)), jbld_kernel(X, gamma=1.0))
 
 
-@pytest.mark.parametrize("model_class", [SPDGPRegressor, SPDGPClassifier])
-@each_kernel
-def test_rows_come_and_go(rng, model_class, kernel):
-    X, y = matrices(rng, 50)
-    y = y if model_class is SPDGPRegressor else np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    grown = build(model_class, **given(kernel)).partial_fit(X[:30], y[:30])
-    grown.partial_fit(X[30:], y[30:]).forget([3, 45])
-    kept = np.setdiff1d(np.arange(50), [3, 45])
-    # The reference stays that of the first matrices.
-    K = AMPLITUDE * covariance(kernel, X[kept], X[kept], GAMMA, airm_mean(X[:30]))
-    Y = grown.Y_fit_
-    Y = Y / grown.y_std_ if model_class is SPDGPRegressor else Y - Y.mean(axis=0)
-    expected = AMPLITUDE * np.linalg.solve(K + NOISE * np.eye(48), Y)
-    assert_close(grown._standard_weights, expected, 1e-6)
-
-
 def classes(rng, n, p=4, n_classes=3):
     y = rng.integers(0, n_classes, n)
     A = rng.standard_normal((n, p, 25))
