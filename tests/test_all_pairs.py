@@ -14,6 +14,7 @@ from histrs.gaussian_process._bound.all_pairs import (
 )
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._learning import leave_one_out
+from histrs.gaussian_process._learning.leave_one_out import Candidate
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import LogEuclidean, MinMax, Radial
 from tests.helpers import assert_close
@@ -285,3 +286,28 @@ def test_losses_are_those_of_the_likely_temperature(rng, n_classes, scale):
         np.testing.assert_allclose(found, losses_by_definition(scores, indices, weights))
     if scale == 0.0:
         np.testing.assert_allclose(found, weights * np.log(n_classes))
+
+
+def candidate(kernel, ratio, losses):
+    return Candidate(kernel, ratio, ratio, 1.0, np.asarray(losses))
+
+
+@each(
+    ("others", "expected"),
+    [
+        # As good as the best, with more noise and with less.
+        ([(0, 2.0, [1.0, 3.0]), (0, 0.5, [1.0, 3.0])], 1),
+        # Of equal noise the smoothest, wherever it stands.
+        ([(2, 2.0, [1.0, 3.0]), (1, 2.0, [1.0, 3.0])], 2),
+        ([(1, 2.0, [1.0, 3.0]), (2, 2.0, [1.0, 3.0])], 1),
+        # Worse for every row, by as much.
+        ([(0, 2.0, [1.5, 3.5])], 0),
+        # Worse by less than that of differences -0.5 and 1.5, 1 / sqrt(2).
+        ([(0, 2.0, [0.5, 4.5])], 1),
+        # Worse by more than that of differences 0 and 2.
+        ([(0, 2.0, [1.0, 5.0])], 0),
+    ],
+)
+def test_the_simplest_of_those_as_good_as_the_best(others, expected):
+    found = [candidate(0, 1.0, [1.0, 3.0]), *(candidate(*other) for other in others)]
+    assert leave_one_out._simplest(found) is found[expected]

@@ -15,7 +15,9 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
 from histrs.gaussian_process import IntersectionGPClassifier, active_learning
-from histrs.gaussian_process.kernels import Intersection
+from histrs.gaussian_process._likelihoods import classes
+from histrs.gaussian_process._likelihoods.laplace import best_amplitude
+from histrs.gaussian_process.kernels import Constant, Intersection
 from tests.helpers import build, left_out_scores
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
@@ -410,3 +412,78 @@ def test_an_amplitude_beside_which_rounding_counts_is_refused():
         build(IntersectionGPClassifier, amplitude=1e30, solver="cholesky", **GIVEN).fit(
             np.vstack([X, X]), np.append(t, 1 - t)
         )
+
+
+@each(
+    ("n_rows", "n_outputs", "expected"),
+    [
+        (4096, 1, "bernoulli"),
+        (4097, 1, "gaussian"),
+        (399, 3, "gaussian"),
+        (400, 3, "softmax"),
+        (400, 64, "softmax"),
+        (400, 65, "gaussian"),
+        # The cube of the rows, times the classes, is 4e10.
+        (2000, 5, "softmax"),
+        (2001, 5, "gaussian"),
+    ],
+)
+def test_auto_depends_on_rows_and_classes_as_it_is_documented(n_rows, n_outputs, expected):
+    model = IntersectionGPClassifier(random_state=0)
+    assert model._likelihood_for(np.empty((n_rows, n_outputs))) == expected
+
+
+@each(("n_classes", "most"), [(2, 30), (4, 15)])
+def test_of_many_rows_some_choose_the_amplitude(monkeypatch, n_classes, most):
+    X, _, _, _ = sample(23)
+    t = np.argmax(X[:, :n_classes], axis=1)
+    seen = []
+
+    def best(loss, K, bounds):
+        seen.append(len(K))
+        return 7.0
+
+    monkeypatch.setattr(classes, "best_amplitude", best)
+    for of_all, expected in ((60 * 2, 60), (30, most)):
+        monkeypatch.setattr(classes, "_CHOSEN_ON", of_all)
+        model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, t)
+        assert model.amplitude_ == 7.0
+        # The first row of each class may come on top.
+        assert expected <= seen.pop() <= expected + n_classes
+        model.set_params(kernel=Constant(3.0, "fixed") * Intersection()).fit(X, t)
+        assert model.amplitude_ == 3.0
+        assert not seen
+
+
+@each("most", [1, 4, 20, 40, 60, 61, 62, 100])
+def test_some_rows_are_an_even_part_of_each_class(most):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(4), [50, 7, 1, 3]))
+    Y = np.where(labels[:, None] == np.arange(4), 1.0, -1.0)
+    rows = classes.some_of_each_class(Y, most)
+    np.testing.assert_array_equal(rows, np.unique(rows))
+    stride = max(61 / most, 1.0)
+    for k in range(4):
+        places = np.flatnonzero(np.isin(np.flatnonzero(labels == k), rows))
+        assert places[0] == 0
+        assert abs(len(places) - np.sum(labels == k) / stride) < 1.0
+        assert np.all(np.abs(np.diff(places) - stride) < 1.0)
+
+
+@each("bounds", [(1e-5, 1e5), (0.5, 40.0), (3.0, 3.0)])
+@each("best", [0, 3, 6])
+def test_of_the_amplitudes_that_are_tried_the_best_is_chosen(bounds, best):
+    K = 2.0 * intersection_kernel(sample(16)[0])
+    spread = np.trace(K) / 60 - K.mean()
+    expected = np.unique(np.clip(10.0 ** np.linspace(-0.5, 2.5, 7) / spread, *bounds))
+    least = expected[min(best, len(expected) - 1)]
+    tried, starts = [], []
+
+    def loss(amplitude, start):
+        tried.append(amplitude)
+        starts.append(start)
+        return abs(np.log(amplitude / least)), f"after {amplitude}"
+
+    assert np.isclose(best_amplitude(loss, K, bounds), least)
+    assert np.allclose(tried, expected)
+    # Each starts where the one before ended.
+    assert starts == [None, *(f"after {amplitude}" for amplitude in tried[:-1])]

@@ -1,11 +1,14 @@
 """Variances from what is solved once, against those that are solved for each row."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._posterior import cached_variance as _cached_variance
+from histrs.gaussian_process._posterior.cached_variance import CachedVariance
 from tests.helpers import build, of_terms
 
 
@@ -156,3 +159,62 @@ def test_units_of_the_kernel_do_not_matter(rng, unit):
     _, expected = found.latent_mean_and_variance(others)
     _, variance = scaled.latent_mean_and_variance(others * unit)
     np.testing.assert_allclose(variance, expected * unit, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("n", "n_solved"), [(0, 0), (50, 50), (32_000, 100), (100_000, 32), (10**7, 16)]
+)
+def test_of_many_rows_few_are_solved_for(n, n_solved):
+    assert _cached_variance.n_solved_of(n) == n_solved
+
+
+def system_of(X, weights=None):
+    model = IntersectionGPRegressor(**of_terms(**PLAIN)).fit(X, np.arange(len(X)) % 7, weights)
+    return model._posterior.system
+
+
+@pytest.mark.parametrize(
+    ("alone", "both", "rounding", "asked", "kept"),
+    [
+        (0.004, 0.001, 0.0, False, False),
+        (_cached_variance._GOOD_ENOUGH, 0.001, 0.0, False, False),
+        (0.02, 0.01, 0.0, True, True),
+        # A little more is tolerated, ...
+        (0.02, 0.0210, 0.0, True, True),
+        (0.02, 0.0230, 0.0, True, False),
+        # ... with what coarse tables seem to know.
+        (0.02, 0.0210, 0.0020, True, False),
+        (0.02, 0.0100, 0.0020, True, True),
+    ],
+)
+def test_nearby_rows_are_asked_unless_that_is_clearly_worse(
+    rng, monkeypatch, alone, both, rounding, asked, kept
+):
+    seen = []
+
+    def error(uppers, exact, noise):
+        seen.append(len(uppers))
+        return alone if len(uppers) == 1 else both
+
+    monkeypatch.setattr(_cached_variance, "_error_without_itself", error)
+    monkeypatch.setattr(CachedVariance, "_error_of_rounding", lambda *_: rounding)
+    cached = CachedVariance(system_of(rng.random((N, 3))))
+    assert seen == ([1, 2] if asked else [1])
+    assert (cached._nearby is not None) == kept
+    assert cached.error == (both + rounding if kept else alone)
+    assert len(cached._plane.slopes) == 1 + kept
+
+
+@pytest.mark.parametrize(
+    ("numbers", "n_outputs", "tabulated"),
+    [(100, 5, False), (100, 100, True), (4000, 1, False), (4000, 2, True), (4000, 0, False)],
+)
+def test_scores_of_many_numbers_are_read_from_tables(monkeypatch, numbers, n_outputs, tabulated):
+    monkeypatch.setattr(_cached_variance, "_MAX_KNOTS", 200)
+    bound = SimpleNamespace(n_function_numbers=numbers, score=lambda *arguments: arguments)
+    system = SimpleNamespace(bound=bound, row_scale=np.array([2.0, 3.0]))
+    R = np.ones((2, n_outputs))
+    weights, n_bins, interpolation = _cached_variance._score(system, R)
+    np.testing.assert_array_equal(weights, [[2.0] * n_outputs, [3.0] * n_outputs])
+    assert n_bins == (_cached_variance._N_BINS if tabulated else None)
+    assert interpolation == "linear"

@@ -12,6 +12,7 @@ from histrs._distributed.rows import Part
 from histrs.gaussian_process import Solver
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.scores import TabulatedScore
+from histrs.gaussian_process._distributed import bound as bound_module
 from histrs.gaussian_process._distributed.arrays import weighted
 from histrs.gaussian_process._distributed.bound import (
     DistributedBound,
@@ -254,3 +255,17 @@ def test_a_system_is_that_of_one_machine(rng, X, chunks, has_weights):
 )
 def test_blocks_are_chunks_of_columns_or_as_many_as_chunks_of_rows(shape, chunks, expected):
     assert edges_of(dask_array.zeros(shape, chunks=chunks)) == expected
+
+
+@each("solver", ["auto", "cg", "cholesky"])
+@each(("most", "stored"), [(29, False), (30, True)])
+def test_the_matrix_of_many_rows_stays_away_unless_it_is_asked_for(
+    rng, monkeypatch, X, solver, most, stored
+):
+    monkeypatch.setattr(bound_module, "_MAX_STORED_ROWS", most)
+    system, _ = systems(X, (9, 7), None, solver=solver)
+    assert system.uses_cholesky(1) == (solver == "cholesky" or (solver == "auto" and stored))
+    if solver == "auto":
+        # One that is at hand is used.
+        _ = system.factor
+        assert system.uses_cholesky(1)

@@ -30,7 +30,10 @@ from histrs.gaussian_process import (
     LikelihoodSearch,
     Solver,
 )
+from histrs.gaussian_process._bound import additive
 from histrs.gaussian_process._learning import learner as _optimizer
+from histrs.gaussian_process._learning import likelihood as _likelihood
+from histrs.gaussian_process._learning.spectrum import ExactSpectrum, LanczosSpectrum
 from histrs.gaussian_process.kernels import Constant, Intersection
 from histrs.testing import histograms
 from tests.helpers import (
@@ -892,3 +895,34 @@ def test_some_knots_of_some_features(rng):
     np.testing.assert_allclose(some.values, np.interp(some.knots, every.knots, every.values))
     with pytest.raises(ValueError, match=r"feature 4 is not in 0\.\.4"):
         model.shape_functions([4])
+
+
+@pytest.mark.parametrize("container", ["C", "CSR array"])
+def test_few_rows_of_few_terms_have_an_exact_likelihood(rng, monkeypatch, container):
+    X, Y = regression(rng, 30)
+    rows = CONTAINERS[container](X)
+    n_terms = 30 * (X.size if container == "C" else np.count_nonzero(X))
+    for n_rows, most_terms, exact in [
+        (30, n_terms, True),
+        (29, n_terms, False),
+        (30, n_terms - 1, False),
+    ]:
+        monkeypatch.setattr(additive, "_MAX_EXACT_ROWS", n_rows)
+        monkeypatch.setattr(additive, "_MAX_EXACT_TERMS", most_terms)
+        for solver, expected in (("auto", exact), ("cholesky", True), ("cg", False)):
+            assert likelihood_and_system(rows, Y, solver=solver)[0].is_exact is expected
+
+
+@pytest.mark.parametrize(
+    ("solver", "most", "kind"),
+    [
+        ("cholesky", 30, ExactSpectrum),
+        ("cholesky", 29, LanczosSpectrum),
+        ("cg", 30, LanczosSpectrum),
+    ],
+)
+def test_few_rows_have_all_eigenvalues(rng, monkeypatch, solver, most, kind):
+    X, Y = regression(rng, 30)
+    likelihood, system = likelihood_and_system(X, Y, solver=solver)
+    monkeypatch.setattr(_likelihood, "_MAX_EIGEN_ROWS", most)
+    assert isinstance(likelihood.spectrum(system.kernel), kind)

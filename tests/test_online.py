@@ -754,3 +754,17 @@ def test_digits_one_by_one():
     model.forget(np.arange(50))
     batch = build_plain(IntersectionGPClassifier, noise=10.0).fit(X[50:130], y[50:130])
     assert_close(model.decision_function(X), batch.decision_function(X), 1e-8)
+
+
+def test_rows_that_go_age_a_preconditioner_as_those_that_come(rng):
+    system = system_of(rng.gamma(1.0, size=(100, 3)), "plain")
+    first = system.preconditioner
+    assert first is not None
+    for n_changed in (20, 40):
+        system = remove_rows(system, np.arange(20), 1)
+        if n_changed == 20:
+            assert "preconditioner" in vars(system)
+            assert system.n_changed == 20
+    # 40 of the 60 that are left.
+    assert "preconditioner" not in vars(system)
+    assert system.n_changed == 0

@@ -17,11 +17,15 @@ from histrs.gaussian_process._bound.pairs import (
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning import pairs as choice
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
+from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.pairs import (
+    HalvesLikelihood,
+    scores_without_pairs_of,
     strongest_pairs,
 )
 from tests.helpers import build
 from tests.oracles import interactions as oracle
+from tests.oracles.intersection import intersection_kernel
 
 each = pytest.mark.parametrize
 PAIRS = np.array([[0, 1], [2, 4], [0, 4]])
@@ -174,3 +178,84 @@ def test_halves_have_one_best_amplitude(rng):
              for part, pairs in likelihood._halves]  # fmt: skip
     mean = likelihood.diagonal_mean(values_of())
     assert mean == pytest.approx(sum(parts) / 2)
+
+
+def log_likelihood(K, Y, noise):
+    """Of the columns of Y, under `K + diag(noise)`."""
+    A = K + np.diag(np.broadcast_to(noise, len(K)))
+    determinant = np.linalg.slogdet(2.0 * np.pi * A)[1]
+    return -0.5 * (np.trace(Y.T @ np.linalg.solve(A, Y)) + Y.shape[1] * determinant)
+
+
+def test_few_rows_choose_pairs_for_each_other(rng, monkeypatch):
+    X, Y = rng.random((90, 4)), rng.normal(size=(90, 1))
+    monkeypatch.setattr(choice, "_MOST_ROWS", 40)
+
+    def made(n, **options):
+        model = model_of(X[:n], Y[:n, 0], n_interaction_knots=4, **options)
+        return likelihood_of_pairs(model, X[:n], Y[:n])
+
+    for n, expected in ((31, 31), (32, None), (80, None), (81, 40)):
+        likelihood = made(n, n_interactions=2)
+        assert isinstance(likelihood, Likelihood if expected else HalvesLikelihood)
+        if expected:
+            assert likelihood.shape == (expected, 1)
+    # Pairs that are given were not chosen by any row.
+    for n, expected in ((31, 31), (80, 80), (81, 40)):
+        assert made(n, interactions=[(0, 1)]).shape == (expected, 1)
+
+
+def test_halves_are_the_sum_of_likelihoods_with_the_pairs_of_the_other(rng):
+    X, Y = rng.random((61, 4)), rng.normal(size=(61, 1))
+    model = model_of(X, Y[:, 0], n_interactions=2, n_interaction_knots=4)
+    likelihood = likelihood_of_pairs(model, X, Y)
+    rows = [part.shape[0] for part, _ in likelihood._halves]
+    assert sorted(rows) == [30, 31]
+    order = np.random.default_rng(model._seed).permutation(61)
+    halves = [np.sort(order[:30]), np.sort(order[30:])]
+    chosen = []
+    for half in halves:
+        A = intersection_kernel(X[half]) + 0.5 + 0.2 / 0.7 * np.eye(len(half))
+        alpha = np.linalg.solve(A, Y[half])
+        gains = slow_gains(X[half], alpha, 4)
+        chosen.append(sorted(gains, key=lambda pair: -gains[pair])[:2])
+    knots = [knots_of(column, 4) for column in X.T]
+    kernel = replace(values_of().kernel, interaction_weight=0.3)
+    expected = 0.0
+    for half, pairs in zip(halves, chosen[::-1], strict=True):
+        K = intersection_kernel(X[half]) + 0.5
+        for pair in pairs:
+            t = [knots[d] for d in pair]
+            K += 0.3 * oracle.pair_kernel(X[half], X[half], X, pair, t)
+        expected += log_likelihood(0.7 * K, Y[half], 0.2)
+    assert likelihood.evaluate(values_of(kernel)).value == pytest.approx(expected)
+
+
+@each("weighted", [False, True])
+def test_rows_are_scored_by_fits_that_have_chosen_pairs_without_them(rng, weighted):
+    X, Y = rng.random((40, 3)), rng.normal(size=(40, 2))
+    # A feature that varies in one row alone: without it, no pair of it tells anything.
+    X[:, 1:] = np.eye(40)[:, [7]]
+    X[8:20, 2] = 1.0
+    weight = rng.uniform(0.5, 2.0, 40) if weighted else None
+    model = model_of(X, Y[:, 0], weight, n_interactions=1, n_interaction_knots=4)
+    posterior = model._state()["_posterior"]
+    system = posterior.system
+    found = scores_without_pairs_of(problem_of(model, X, Y), model._asked.terms.pairs, posterior)
+    share = model.sample_weight_fit_ if weighted else np.ones(40)
+    order = np.random.default_rng(model._seed).permutation(40)
+    for fold in range(5):
+        held = np.sort(order[fold::5])
+        kept = np.setdiff1d(np.arange(40), held)
+        K = intersection_kernel(X, X[kept]) + system.kernel.intercept_variance
+        A = np.diag(posterior.noise[0] / posterior.amplitude[0] / share[kept])
+        alpha = np.linalg.solve(K[kept] + A, Y[kept])
+        alpha /= np.linalg.norm(alpha, axis=0)
+        gains = slow_gains(X[kept], alpha, 4)
+        pair = max(gains, key=gains.__getitem__)
+        if gains[pair] > 0.0:
+            knots = [knots_of(X[kept, d], 4) for d in pair]
+            part = oracle.pair_kernel(X, X[kept], X[kept], pair, knots)
+            K += system.kernel.interaction_weight * part
+        expected = K[held] @ np.linalg.solve(K[kept] + A, Y[kept])
+        np.testing.assert_allclose(found[held], expected, rtol=1e-5, atol=1e-7)

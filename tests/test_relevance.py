@@ -12,7 +12,9 @@ from sklearn.preprocessing import MinMaxScaler
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._learning import feature_weights as _relevance
 from histrs.gaussian_process._learning.feature_weights import (
+    _best_number_of_steps,
     _Path,
+    _squares,
     relevant_weights,
 )
 from histrs.gaussian_process.kernels import Intersection
@@ -270,3 +272,46 @@ def test_columns_of_very_different_units_are_weighted(rng):
         X * units, y
     )
     np.testing.assert_allclose(model.feature_weights_ * units, one.feature_weights_, rtol=1e-6)
+
+
+class _Scripted:
+    """A path whose predictions are given step by step."""
+
+    def __init__(self, errors):
+        self.errors, self.n_steps = errors, 0
+
+    def step(self):
+        self.n_steps += 1
+
+    def predicted(self, rows):
+        return np.sqrt(self.errors[self.n_steps][rows])[:, None]
+
+
+def _chosen(*errors):
+    """The number of steps of a path, of squared errors after each, and how many were tried."""
+    errors = np.array([np.broadcast_to(e, 60) for e in errors], dtype=float)
+    errors = np.vstack([errors, np.repeat(errors[-1:], 20, axis=0)])
+    paths = [(_Scripted(errors), slice(k, k + 20), np.zeros((20, 1))) for k in (0, 20, 40)]
+    n_steps = _best_number_of_steps(paths, _squares)
+    tried = {path.n_steps for path, _, _ in paths}
+    assert len(tried) == 1
+    return n_steps, tried.pop()
+
+
+def test_steps_are_those_of_least_error_where_that_is_clear():
+    # The third is best, and four more are tried behind it.
+    assert _chosen(1.0, 0.95, 0.9, 0.8, 0.85) == (3, 7)
+    # A plateau does not end the search before its time.
+    assert _chosen(1.0, 1.1, 1.1, 1.1, 0.5, 0.6) == (4, 8)
+    assert _chosen(1.0, 1.1, 1.1, 1.1, 1.1, 0.5) == (0, 4)
+    # At most twelve.
+    assert _chosen(*np.linspace(1.0, 0.1, 20)) == (12, 12)
+    # Less than five parts in a hundred are none.
+    assert _chosen(1.0, 0.96) == (0, 5)
+    assert _chosen(1.0, 0.94) == (1, 5)
+    # Nor is a gain that two rows have and others pay for.
+    few = np.ones(60)
+    few[:2] = 10.0
+    assert _chosen(few, np.where(few > 1.0, 0.0, 1.1)) == (0, 5)
+    # Nothing better than the start.
+    assert _chosen(1.0, 2.0) == (0, 4)

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import sparse
 
 from histrs._solvers.block_cg import Solution
 from histrs.gaussian_process import Solver
@@ -133,3 +134,42 @@ def test_variances_are_solved_as_surely_as_means(monkeypatch, attempts, rng, X, 
     system = replace(iterating(X), solver=Solver(solver))
     _, solved = system.latent_variance(rng.random((3, 5)), 0.1, 1)
     assert ("factor" in attempts) == solved.all() == (solver == "auto")
+
+
+@each("container", [np.asarray, sparse.csr_array])
+def test_a_factor_has_to_be_worth_its_time(rng, X, monkeypatch, container):
+    X = X * (rng.random(X.shape) < 0.5)
+    stored = np.count_nonzero(X) if container is sparse.csr_array else X.size
+    system = make(container(X), solver="auto")
+    factorisation, iteration = system.bound.costs(3)
+    # Terms of the matrix and flops of a factor; stored values, and flops of the preconditioner.
+    assert factorisation == pytest.approx(0.15 * N * stored / 2 + 0.03 * N**3 / 3)
+    assert iteration == pytest.approx(3 * (0.5 * stored + 0.03 * 4 * additive.MAX_RANK * N))
+    monkeypatch.setattr(additive, "_SHORT", 0.0)
+    monkeypatch.setattr(additive, "_ITERATIONS", 1.01 * factorisation / (3 * iteration))
+    assert system.uses_cholesky(3)
+    assert not system.uses_cholesky(2)
+
+
+def test_iterations_get_as_much_time_as_the_factor_that_follows(monkeypatch, attempts, X):
+    # Without a preconditioner's part, an iteration is much less than a factor.
+    monkeypatch.setattr(additive, "MAX_RANK", 0)
+    # Half of it is the matrix.
+    memory_for(monkeypatch, 2 * 8 * N**2)
+    system, Y = iterating(X), np.ones((N, 2))
+    factorisation, iteration = system.bound.costs(2)
+    enough = int(factorisation / iteration)
+    assert enough > 1
+    solution = system.solve(Y, np.full(2, 0.1))
+    assert attempts == [("auto", enough, None), "factor"]
+    np.testing.assert_array_equal(solution.X, 7.0 * Y)
+    np.testing.assert_array_equal(solution.n_iter, 10)
+    attempts.clear()
+    monkeypatch.setattr(_system, "_MIN_ITERATIONS", enough + 5)
+    system.solve(Y, np.full(2, 0.1))
+    replace(system, solver=Solver(max_iter=3)).solve(Y, np.full(2, 0.1))
+    assert [attempt[1] for attempt in attempts if attempt != "factor"] == [enough + 5, 3]
+    attempts.clear()
+    # What is solved, if only just, needs nothing more.
+    np.testing.assert_array_equal(system.solve(Y, np.full(2, 1.0)).X, Y + 1.0)
+    assert "factor" not in attempts
