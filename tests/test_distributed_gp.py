@@ -1,8 +1,6 @@
 """The Gaussian process of dask arrays, and a cluster that loses workers."""
 
-import json
 import pickle
-import signal
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from histrs.gaussian_process._distributed.bound import _MAX_STORED_ROWS
 from histrs.gaussian_process._distributed.columns import DistributedColumns
 from histrs.gaussian_process._posterior import cached_variance as _cached_variance
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import assert_close, build, of_terms, peak_of_memory, start_python
+from tests.helpers import assert_close, build, of_terms, peak_of_memory
 from tests.oracles import intersection as oracle
 
 dask = pytest.importorskip("dask", reason="needs dask: histrs[dask]")
@@ -380,73 +378,3 @@ def test_arrays_that_are_no_tables_of_numbers(rng):
     assert model.predict(D[D[:, 0] > 0.5]).shape == (np.sum(X[:, 0] > 0.5),)
     with pytest.raises(TypeError, match="in memory"):
         IntersectionGPRegressor(random_state=0).fit(X, y).partial_fit(D, y)
-
-
-# ---- a cluster -----------------------------------------------------------------------------------
-
-CLUSTER = """
-import json, os, signal, sys, warnings
-
-sys.warnoptions.clear()  # the workers' own: dask's warnings are not ours
-warnings.simplefilter("ignore")
-import dask
-import dask.array as da
-import numpy as np
-from distributed import Client, LocalCluster
-from histrs.gaussian_process import IntersectionGPRegressor
-from histrs.gaussian_process._distributed.columns import DistributedColumns
-
-product = DistributedColumns.product
-X = np.random.default_rng(0).random((600, 6))
-y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
-rows = da.from_array(X, chunks=(150, 6))
-
-
-def fitted(X):
-    return IntersectionGPRegressor(solver="cg", tol=1e-8, optimizer=None, random_state=0).fit(X, y)
-
-
-def bits(values):
-    return values.tobytes().hex()
-
-
-def killing(pid, nth):
-    calls = []
-
-    def multiply(*arguments):
-        calls.append(1)
-        if len(calls) == nth:
-            os.kill(pid, signal.SIGKILL)
-        return product(*arguments)
-
-    return multiply
-
-
-if __name__ == "__main__":
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    found = {}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        pids = list(client.run(os.getpid).values())
-        # In the middle of the iterations, one of the workers is gone.
-        DistributedColumns.product = killing(pids[0], 3)
-        model = fitted(rows)
-        DistributedColumns.product = product
-        found["killed in fit"] = bits(model.predict(X))
-        found["predictions of dask rows"] = bits(model.predict(rows))
-    with dask.config.set(scheduler="synchronous"):
-        found["alone"] = bits(fitted(rows).predict(X))
-    found["one machine"] = bits(fitted(X).predict(X))
-    print(json.dumps(found))
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_killed_worker_changes_no_bit():
-    pytest.importorskip("distributed", reason="needs dask.distributed: histrs[dask]")
-    with start_python(CLUSTER) as process:
-        out, err = process.communicate(timeout=240)
-    assert process.returncode == 0, err
-    found = json.loads(out.splitlines()[-1])
-    assert found["killed in fit"] == found["predictions of dask rows"] == found["alone"]
-    alone, one = (np.frombuffer(bytes.fromhex(found[k])) for k in ("alone", "one machine"))
-    assert_close(alone, one, 1e-7)
