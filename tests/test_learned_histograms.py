@@ -17,7 +17,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from histrs import _histrs
 from histrs.metrics import sinkhorn_distances
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _gamma
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _decisive, _gamma
 from histrs.prototypes._divergence import Divergence
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.transport import grid_ground_distance
@@ -417,6 +417,29 @@ def test_probabilities_of_histogram_prototypes_are_those_of_exact_costs(
     certain = np.sort(exact, axis=1)
     told = certain[:, -1] - certain[:, -2] > 1e-3
     np.testing.assert_array_equal(model.predict(queries)[told], exact.argmax(axis=1)[told])
+
+
+@pytest.mark.parametrize("largest", [0.0, 3.0])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_what_is_taken_off_the_costs_decides_with_them(rng, container, largest):
+    X, _ = shapes_of_two(rng, 170)
+    X /= X.sum(axis=1, keepdims=True)
+    queries, prototypes = X[:150], X[150:]
+    # As much as the costs differ by: a prototype that is far may be the one that counts.
+    own = rng.permutation(np.linspace(-largest, largest, len(prototypes)))
+    options = {"M": grid_ground_distance(24), "reg": 0.5, "max_iter": 1000, "n_jobs": 1}
+    exact = sinkhorn_distances(*(queries, prototypes), cost="regularized", tol=1e-8, **options)
+    for inverse_temperature in (0.5, 16.0, 64.0):
+        found = _decisive.decisive_costs(
+            *(container(queries), prototypes, own),
+            inverse_temperature=inverse_temperature,
+            **options,
+        )
+        np.testing.assert_allclose(
+            softmax(-inverse_temperature * found, axis=1),
+            softmax(-inverse_temperature * (exact - own), axis=1),
+            atol=1e-6,
+        )
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])

@@ -67,6 +67,13 @@ def solve(A, B, *, method=block_cg, tol=1e-9, max_iter=500, M=None, **options):
     return solution, n_products
 
 
+@pytest.fixture(name="A")
+def kernel_matrix(rng):
+    """A kernel matrix with noise: a few large eigenvalues, a long tail."""
+    X = rng.random((80, 3))
+    return oracle.intersection_kernel(X) + 0.05 * np.eye(80)
+
+
 each_method = pytest.mark.parametrize("method", [block_cg, nested_cg])
 
 
@@ -305,13 +312,6 @@ def test_cholesky_refuses_what_is_not_positive_definite(bad):
         cholesky.factorise_in_place(A)
 
 
-@pytest.fixture(name="A")
-def kernel_matrix(rng):
-    """A kernel matrix with noise: a few large eigenvalues, a long tail."""
-    X = rng.random((80, 3))
-    return oracle.intersection_kernel(X) + 0.05 * np.eye(80)
-
-
 # ---- preconditioners ---------------------------------------------------------------------------
 
 S = 0.3
@@ -464,3 +464,10 @@ def test_preconditioners_cut_iterations(rng):
         n_iter[name] = solution.n_iter[0]
     assert n_iter["knots"] < n_iter["identity"] / 5
     assert n_iter["pivoted Cholesky"] < n_iter["identity"] / 2
+
+
+@each_method
+def test_a_tolerance_below_rounding_ends(A, rng, method):
+    solution, _ = solve(A, rng.normal(size=(80, 2)), method=method, tol=1e-30, max_iter=500)
+    assert (solution.residual < 1e-10).all()
+    assert solution.stagnated
