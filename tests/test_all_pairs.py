@@ -11,6 +11,8 @@ from histrs.gaussian_process._bound import all_pairs
 from histrs.gaussian_process._bound.all_pairs import (
     MatrixBound,
     StoredBound,
+    check_memory,
+    check_stored_memory,
 )
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._learning import leave_one_out
@@ -311,3 +313,25 @@ def candidate(kernel, ratio, losses):
 def test_the_simplest_of_those_as_good_as_the_best(others, expected):
     found = [candidate(0, 1.0, [1.0, 3.0]), *(candidate(*other) for other in others)]
     assert leave_one_out._simplest(found) is found[expected]
+
+
+def test_as_many_rows_as_memory_holds_are_no_error(monkeypatch):
+    monkeypatch.setattr(all_pairs, "physical_memory", lambda: 16e9)
+    monkeypatch.setattr(_memory, "physical_memory", lambda: 16e9)
+    most = int((0.75 * 16e9 / (8 * 2)) ** 0.5)
+    check_memory(most, 2)
+    message = (
+        r"^40000 rows take 25\.6 GB: 2 matrices of all pairs .* on a machine of 16\.0 GB\. "
+        rf"Fit at most {most} rows\.$"
+    )
+    with pytest.raises(MemoryError, match=message):
+        check_memory(40_000, 2)
+    with pytest.raises(MemoryError, match=rf"^{most + 1} rows"):
+        check_memory(most + 1, 2)
+    check_stored_memory(109_544)
+    message = r"^109545 rows take 12\.0 GB: two bytes .* of 16\.0 GB\. Fit at most 109544 rows"
+    with pytest.raises(MemoryError, match=message):
+        check_stored_memory(109_545)
+    # All of that part is not more than it.
+    monkeypatch.setattr(all_pairs, "physical_memory", lambda: 320_000.0)
+    check_memory(100, 3)

@@ -453,3 +453,29 @@ def test_distances_are_divergences_less_what_depends_on_the_row(rng, dtype):
     own = np.diag(sinkhorn_distances(H, H, **options))
     tolerance = 1e-7 if dtype is np.float64 else 1e-5
     np.testing.assert_allclose(found, both - own / 2, atol=tolerance)
+
+
+def test_optuna_is_quiet_while_it_searches(monkeypatch):
+    optuna = pytest.importorskip(
+        "optuna", reason="Optuna is not installed: pip install histrs[tune]"
+    )
+    monkeypatch.setattr(_gamma, "_TRIALS", 3)
+    before = optuna.logging.get_verbosity()
+    seen = []
+
+    def accuracy(factor):
+        seen.append(optuna.logging.get_verbosity())
+        if len(seen) > 3:
+            raise KeyboardInterrupt
+        return factor
+
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+    try:
+        _gamma._by_optuna(accuracy, 0)
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+        with pytest.raises(KeyboardInterrupt):
+            _gamma._by_optuna(accuracy, 0)
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+    finally:
+        optuna.logging.set_verbosity(before)
+    assert seen == [optuna.logging.WARNING] * 4

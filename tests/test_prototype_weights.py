@@ -9,8 +9,11 @@ from sklearn.base import clone
 
 from histrs import _histrs
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor
+from histrs.prototypes._base import Training
 from histrs.prototypes._class_means import class_means
 from histrs.prototypes._covariance_loss import make_loss
+from histrs.prototypes._gamma import searched_gamma
+from histrs.prototypes._learned import LearnedPrototypes
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.spd import jbld_mean
 from histrs.transport import grid_ground_distance
@@ -234,3 +237,52 @@ def test_a_sample_that_outweighs_all_others_leaves_no_rounding_to_learn(least):
     assert model.gamma_ < 1e3
     assert model.loss_ > -1e-9
     assert np.all(np.isfinite(model.predict_proba(X)))
+
+
+class Told(LearnedPrototypes):
+    """Knows the scores of rows, which are in their columns; those of heavy rows are too small."""
+
+    def __init__(self, compression=1, gamma=1.0, random_state=None, verbose=0, class_weight=None):
+        self.compression = compression
+        self.gamma = gamma
+        self.random_state = random_state
+        self.verbose = verbose
+        self.class_weight = class_weight
+
+    def fit(self, X, y, sample_weight=None):
+        self.classes_ = np.unique(y)
+        self.weights_ = sample_weight
+        return self
+
+    def set_params(self, calibration=None, **params):
+        return super().set_params(**params)
+
+    def _class_scores(self, X):
+        label, is_heavy, distance = X.T
+        is_right = is_heavy == (self.gamma > 1.0)
+        found = np.where(is_right, label, 1 - label)
+        return -distance[:, None] * (found[:, None] != [0, 1])
+
+    _check_queries = _nearest = None
+
+
+def told(rng):
+    """Few heavy rows, many light ones, and their weights."""
+    labels = np.arange(60) % 2
+    is_heavy = np.arange(60) < 20
+    X = np.column_stack([labels, is_heavy, rng.gamma(1.0, size=60)])
+    return X, labels, np.where(is_heavy, 5.0, 1.0)
+
+
+def test_inverse_temperature_is_searched_by_weights(rng):
+    X, labels, weights = told(rng)
+    plain, weighed = (
+        searched_gamma(
+            Told(gamma="cv", class_weight={0: 0.0}),
+            Training(None, X, labels, np.arange(2), w),
+            1.0,
+            np.random.RandomState(0),
+        )
+        for w in (None, weights)
+    )
+    assert plain <= 1.0 < weighed

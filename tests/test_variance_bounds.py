@@ -7,9 +7,14 @@ import pytest
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
 
-from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor
+from histrs._solvers.block_cg import Solution
+from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor, Solver
+from histrs.gaussian_process._bound.additive import MinimaBound
+from histrs.gaussian_process._posterior.variance import are_near, variance_bounds
+from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import Splines
 from tests.helpers import ExactGP, build_plain
+from tests.oracles.intersection import intersection_kernel
 
 
 def _histograms(rng, n, d=7):
@@ -103,3 +108,58 @@ def test_rounding_is_counted_where_noise_hardly_is_there(rng, noise):
     variance = np.einsum("ij,j->i", vectors**2, values * left / (values + left))
     exact = np.sqrt(variance + noise) * model.y_std_
     assert np.all((lower <= exact * (1 + 1e-9)) & (exact <= upper * (1 + 1e-9)))
+
+
+S = 0.05
+
+
+def dense_system(rng, n=40):
+    """A system, rows, and what is left of their variance, without amplitude."""
+    X, X_star = rng.gamma(0.7, size=(n, 3)), rng.gamma(0.7, size=(9, 3))
+    bound = MinimaBound(X=X, n_threads=1)
+    system = System(bound=bound, noise=S, amplitude=1.0, solver=Solver("cg", max_iter=500))
+    A = intersection_kernel(X) + S * np.eye(n)
+    k = intersection_kernel(X, X_star)
+    return system, X_star, A, X_star.sum(axis=1) - np.sum(k * np.linalg.solve(A, k), axis=0)
+
+
+def solves_off_by(monkeypatch, A, rng, *factors):
+    """Let solvers leave residuals of so many tolerances, the last of them ever after."""
+    calls = []
+
+    def solve(self, Y, tol, X0=None, callback=None):
+        R = factors[min(len(calls), len(factors) - 1)] * tol * rng.choice([-1.0, 1.0], Y.shape)
+        solution = Solution(np.linalg.solve(A, Y - R), np.max(np.abs(R), axis=0), np.ones(len(tol)))
+        calls.append((tol.copy(), X0, solution.X))
+        return solution
+
+    monkeypatch.setattr(System, "solve", solve)
+    return calls
+
+
+@pytest.mark.parametrize("gap", [0.5, 0.01, 1e-4])
+def test_systems_are_solved_once_and_as_far_as_the_gap_asks(monkeypatch, rng, gap):
+    system, X, A, exact = dense_system(rng)
+    calls = solves_off_by(monkeypatch, A, rng, 1.0)
+    lower, upper = variance_bounds(system, X, gap)
+    ((tol, start, _),) = calls
+    assert start is None
+    # The squares of all entries of a residual, of which none is more, are 2 gap s^2.
+    np.testing.assert_allclose(40 * tol**2, 2.0 * gap * S**2)
+    assert np.all((lower <= exact * (1 + 1e-9)) & (exact <= upper * (1 + 1e-9)))
+    assert np.all(are_near(system, lower, upper, gap))
+
+
+@pytest.mark.parametrize(("factors", "n_calls"), [([1e3], 4), ([10.0, 1e4], 2)])
+def test_bounds_are_those_of_the_best_solution(monkeypatch, rng, factors, n_calls):
+    system, X, A, exact = dense_system(rng)
+    calls = solves_off_by(monkeypatch, A, rng, *factors)
+    lower, upper = variance_bounds(system, X, 0.01)
+    # Where solutions get no better, nothing more is tried.
+    assert len(calls) == n_calls
+    assert np.all((lower <= exact * (1 + 1e-9)) & (exact <= upper * (1 + 1e-9)))
+    if n_calls == 2:
+        tol = calls[0][0]
+        assert np.all(upper - lower <= 40 * (10.0 * tol) ** 2 / S * (1.0 + 1e-9))
+    # They are never beyond what is certain without any solution.
+    assert np.all((lower >= 0.0) & (upper <= X.sum(axis=1)))
