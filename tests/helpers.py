@@ -216,6 +216,16 @@ PLAIN = {
 }
 
 
+def build(model_class, **given):
+    """Return a process with options of its kernel, search, solver and tables."""
+    return model_class(**of_terms(**given, random_state=0))
+
+
+def build_plain(model_class, **given):
+    """Return a process of the paper, with further options."""
+    return build(model_class, **{**PLAIN, **given})
+
+
 def left_out_scores(model):
     """Return the scores of training rows that a classifier is calibrated by."""
     return model._scores_left_out(model._fit_of(model._posterior, model.Y_fit_))

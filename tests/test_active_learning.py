@@ -21,10 +21,10 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process.kernels import Intersection
 from histrs.streaming import Moments
 from histrs.testing import histograms
-from tests.helpers import CONTAINERS, PLAIN, of_terms
+from tests.helpers import CONTAINERS, build_plain
 from tests.oracles import intersection as oracle
 
-FIXED = IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0))
+FIXED = build_plain(IntersectionGPClassifier)
 STRATEGIES = ["variance-reduction", "mean", "variance", "uncertainty", "random"]
 each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 
@@ -32,7 +32,7 @@ each_strategy = pytest.mark.parametrize("strategy", STRATEGIES)
 def fitted(rng, n_classes=2, n_rows=30):
     X = rng.random((n_rows, 5))
     y = np.arange(n_rows) % n_classes
-    return IntersectionGPClassifier(**of_terms(**PLAIN, tol=1e-8, random_state=0)).fit(X, y), X, y
+    return build_plain(IntersectionGPClassifier, tol=1e-8).fit(X, y), X, y
 
 
 def scores_by_definition(X, y, pool, strategy, noise=0.1):
@@ -79,7 +79,7 @@ def test_variances_are_reduced_most_by_definition(rng, n_classes):
     pool = 2 * rng.random((25, 5))
     if n_classes == 0:
         model, unsure = (
-            IntersectionGPRegressor(**of_terms(**PLAIN, random_state=0)).fit(X, X[:, 0] + y),
+            build_plain(IntersectionGPRegressor).fit(X, X[:, 0] + y),
             np.ones(25),
         )
     else:
@@ -119,9 +119,7 @@ def test_rows_count_by_how_unsure_their_classes_are(n_classes, scale):
         rng = np.random.default_rng(seed)
         X, pool = scale * rng.random((40, 5)), scale * rng.random((25, 5))
         y = np.argmax(X[:, :n_classes], axis=1)
-        model = IntersectionGPClassifier(
-            **of_terms(**PLAIN, noise=0.1 * scale, tol=1e-8, random_state=0)
-        )
+        model = build_plain(IntersectionGPClassifier, noise=0.1 * scale, tol=1e-8)
         model.fit(X, y)
         unsure = 1.0 - np.sum(model.predict_proba(pool) ** 2, axis=1)
         chosen = active_learning.query(model, pool, n_instances=5, random_state=0)
@@ -167,9 +165,7 @@ def test_what_is_no_gaussian_process_is_named(rng):
 
 def test_a_batch_is_not_of_rows_that_are_alike(rng):
     X = np.repeat(rng.random((4, 5)), 10, axis=0)
-    model = IntersectionGPRegressor(**of_terms(**PLAIN, random_state=0)).fit(
-        np.eye(5), np.arange(5.0)
-    )
+    model = build_plain(IntersectionGPRegressor).fit(np.eye(5), np.arange(5.0))
     chosen = active_learning.query(model, X, n_instances=4, random_state=0)
     assert set(chosen // 10) == set(range(4))
 
@@ -235,7 +231,7 @@ def test_bad_input_is_refused(rng, strategy):
         active_learning.query_strategy("variances")
     with pytest.raises(ValueError, match="not fitted"):
         query(
-            IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0)),
+            build_plain(IntersectionGPClassifier),
             np.ones((3, 5)),
             strategy,
         )
@@ -245,7 +241,7 @@ def test_bad_input_is_refused(rng, strategy):
 def test_a_regression_is_asked_where_it_varies_most(rng, n_targets):
     X, pool = rng.random((30, 5)), 2 * rng.random((40, 5))
     y = rng.random((30, *n_targets))
-    model = IntersectionGPRegressor(**of_terms(**PLAIN, tol=1e-8, random_state=0)).fit(X, y)
+    model = build_plain(IntersectionGPRegressor, tol=1e-8).fit(X, y)
     wanted = scores_by_definition(X, np.arange(30) % 2, pool, "variance")
     chosen = active_learning.query(model, pool, "variance", 7)
     np.testing.assert_array_equal(chosen, np.argsort(-wanted)[:7])
@@ -286,7 +282,7 @@ def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
         asked.extend(rows)
         return y[rows]
 
-    model = IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0))
+    model = build_plain(IntersectionGPClassifier)
     rounds = list(
         active_learning.learn(
             model, convert(X), label, labelled=[0, 1, 2], n_rounds=4, n_instances=2,
@@ -298,26 +294,20 @@ def test_learns_from_the_labels_it_asked_for(rng, strategy, convert):
     assert len(set(asked)) == len(asked)
     assert not hasattr(model, "classes_")
     last = rounds[-1]
-    expected = (
-        IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0))
-        .fit(X[asked], y[asked])
-        .decision_function(X)
-    )
+    expected = build_plain(IntersectionGPClassifier).fit(X[asked], y[asked]).decision_function(X)
     np.testing.assert_allclose(last.model.decision_function(X), expected)
 
 
 def test_a_regression_learns_from_the_targets_it_asked_for(rng):
     X = rng.random((30, 5))
     y = rng.random((30, 2))
-    model = IntersectionGPRegressor(**of_terms(**PLAIN, random_state=0))
+    model = build_plain(IntersectionGPRegressor)
     rounds = active_learning.learn(
         model, X, lambda rows: y[rows], labelled=[3, 4], n_rounds=3, strategy="variance"
     )
     *_, last = rounds
     assert len(set(last.labelled)) == 5
-    expected = IntersectionGPRegressor(**of_terms(**PLAIN, random_state=0)).fit(
-        X[last.labelled], y[last.labelled]
-    )
+    expected = build_plain(IntersectionGPRegressor).fit(X[last.labelled], y[last.labelled])
     np.testing.assert_allclose(last.model.predict(X), expected.predict(X))
 
 
@@ -353,9 +343,7 @@ def test_earlier_rounds_stay_as_they_were(rng):
     kept = [(r, r.model.decision_function(X)) for r in rounds]
     for r, scores in kept:
         np.testing.assert_array_equal(r.model.decision_function(X), scores)
-        alone = IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0)).fit(
-            X[r.labelled], y[r.labelled]
-        )
+        alone = build_plain(IntersectionGPClassifier).fit(X[r.labelled], y[r.labelled])
         np.testing.assert_allclose(alone.decision_function(X), scores)
 
 
@@ -365,7 +353,7 @@ def test_refuses_rows_that_are_not_there(rng):
         with pytest.raises(ValueError, match=r"rows of X, 0 to 29, each once\."):
             list(
                 active_learning.learn(
-                    IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0)),
+                    build_plain(IntersectionGPClassifier),
                     X,
                     y.take,
                     labelled=labelled,
@@ -375,7 +363,7 @@ def test_refuses_rows_that_are_not_there(rng):
     with pytest.raises(ValueError, match="none of"):
         list(
             active_learning.learn(
-                IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0)),
+                build_plain(IntersectionGPClassifier),
                 X,
                 y.take,
                 labelled=[0, 1],
@@ -391,7 +379,7 @@ def test_asking_beats_chance_on_digits():
     first = [int(np.flatnonzero(y[train] == c)[0]) for c in range(10)]
 
     def accuracy(strategy, seed):
-        model = IntersectionGPClassifier(**of_terms(noise=10.0, **PLAIN, random_state=0))
+        model = build_plain(IntersectionGPClassifier, noise=10.0)
         rounds = active_learning.learn(
             model, X[train], y.take, labelled=first, n_rounds=15, n_instances=5,
             strategy=strategy, random_state=seed,

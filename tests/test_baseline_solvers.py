@@ -14,7 +14,13 @@ from histrs._solvers.coordinate_descent import coordinate_descent
 from histrs._solvers.greedy_block import _choose, greedy_block
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.testing import histograms
-from tests.helpers import PLAIN, ExactGP, assert_close, awkward_histograms, dense, of_terms
+from tests.helpers import (
+    ExactGP,
+    assert_close,
+    awkward_histograms,
+    build_plain,
+    dense,
+)
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -31,9 +37,7 @@ def test_agrees_with_the_exact_solution(name, data):
     n_targets = data.draw(st.integers(1, 5))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     y = rng.normal(size=(X.shape[0], n_targets))
-    model = IntersectionGPRegressor(
-        **of_terms(**PLAIN, noise=2.0, tol=1e-7, solver=name, random_state=0)
-    ).fit(X, y)
+    model = build_plain(IntersectionGPRegressor, noise=2.0, tol=1e-7, solver=name).fit(X, y)
     Y = y - y.mean(axis=0)
     largest = np.max(np.abs(Y), axis=0)
     exact = ExactGP.of(dense(X), Y, noise=2.0)
@@ -53,9 +57,7 @@ def test_is_a_solver_of_the_estimator(name, convert, kernel, rng):
     X, X_star = (awkward_histograms(rng, n) for n in (24, 5))
     y = np.resize(["ash", "birch", "oak"], 24)
     models = [
-        IntersectionGPClassifier(
-            **of_terms(noise=2.0, **PLAIN, tol=1e-8, solver=solver, **kernel, random_state=0)
-        )
+        build_plain(IntersectionGPClassifier, noise=2.0, tol=1e-8, solver=solver, **kernel)
         for solver in (name, "cholesky")
     ]
     first, exact = (model.fit(convert(X), y) for model in models)
@@ -73,9 +75,7 @@ def test_is_a_solver_of_the_estimator(name, convert, kernel, rng):
 @each_solver
 def test_stopping_early_warns_with_the_residual(name, rng):
     X, y = awkward_histograms(rng, 60), rng.normal(size=60)
-    model = IntersectionGPRegressor(
-        **of_terms(**PLAIN, tol=1e-12, max_iter=2, solver=name, random_state=0)
-    )
+    model = build_plain(IntersectionGPRegressor, tol=1e-12, max_iter=2, solver=name)
     with pytest.warns(ConvergenceWarning, match="stopped after 2 iterations with a residual"):
         model.fit(X, y)
     K = oracle.intersection_kernel(X) + 0.1 * np.eye(60)
@@ -87,9 +87,7 @@ def test_stopping_early_warns_with_the_residual(name, rng):
 @each_solver
 def test_threads_do_not_matter(name):
     X, y = load_digits(n_class=5, return_X_y=True)
-    model = IntersectionGPClassifier(
-        **of_terms(noise=300.0, **PLAIN, tol=1e-2, solver=name, random_state=0)
-    )
+    model = build_plain(IntersectionGPClassifier, noise=300.0, tol=1e-2, solver=name)
     fits = [model.set_params(n_jobs=n).fit(X[:50], y[:50]).dual_coef_ for n in (1, 2, 7)]
     for other in fits[1:]:
         np.testing.assert_array_equal(other, fits[0])

@@ -9,8 +9,7 @@ import pytest
 
 from benches import __main__ as program
 from benches import _harness, _peers, _report
-from benches._data import Additive, gamma_classes, sparse_values
-from benches._harness import Check, Figure, Measured, Row, Side, Table, Target, Trial, measure
+from benches._harness import Check, Figure, Row, Side, Table, Target, Trial, measure
 from tests.oracles import intersection as oracle
 
 
@@ -60,44 +59,11 @@ def test_sides_run_in_turns_after_a_warm_up(clock):
     assert (ours["peer"], peer["peer"]) == (False, True)
 
 
-def test_a_long_row_runs_once(clock):
-    result = run(clock, clock.side("ours", [7.0]), once=True)
-    assert clock.log == ["ours"]
-    assert result["sides"][0]["seconds"] == [7.0]
-
-
 def test_short_sides_run_more_often(clock):
     result = run(clock, clock.side("ours", [0.001]))
     assert len(result["sides"][0]["seconds"]) == _harness.MAX_RUNS
     assert result["runs_per_sample"] == {"ours": 20}
     assert result["sides"][0]["median"] == pytest.approx(0.001)
-
-
-def test_median_and_spread(clock):
-    result = run(clock, clock.side("ours", [3.0, 1.0, 9.0]))["sides"][0]
-    assert sorted(result["seconds"]) == [1.0, 3.0, 3.0, 9.0, 9.0]
-    assert (result["median"], result["min"], result["max"]) == (3.0, 1.0, 9.0)
-
-
-def test_prepared_data_and_digest():
-    side = Side("ours", lambda data: [*data, 3], lambda: [1, 2], digest=sum)
-    result = run(
-        lambda: 0.0,
-        side,
-        figures=lambda m: [Figure("sum", m.digests["ours"])],
-        quick=True,
-    )
-    assert result["figures"] == [{"text": "sum", "value": 6.0, "unit": ""}]
-
-
-def test_two_sides_of_one_name(clock):
-    with pytest.raises(ValueError, match="two sides of toy have one name"):
-        run(clock, clock.side("ours", [1.0]), clock.side("ours", [1.0]))
-
-
-def test_other_load_is_a_share_of_the_machine():
-    cores = _harness.OtherLoad().cores()
-    assert cores is None or cores >= 0
 
 
 def test_peak_memory_is_that_of_a_process_of_its_own():
@@ -160,21 +126,6 @@ def test_no_comparison_without_an_accurate_peer(clock):
     assert result["figures"] == []
 
 
-def test_targets():
-    at_most, at_least = Target("a", len, at_most=2), Target("b", len, at_least=2)
-    assert [at_most.is_met_by(x) for x in (1, 2, 3)] == [True, True, False]
-    assert [at_least.is_met_by(x) for x in (1, 2, 3)] == [False, True, True]
-    for limits in ({}, {"at_most": 1, "at_least": 1}):
-        with pytest.raises(ValueError, match="needs at_most or at_least"):
-            Target("c", len, **limits)
-
-
-def test_ratios():
-    measured = Measured({"ours": [1.0, 2.0, 9.0], "peer": [6.0]}, ["peer"])
-    assert measured.speedup("ours") == 3.0
-    assert measured.slowdown("ours") == pytest.approx(1 / 3)
-
-
 # ---- the rows -------------------------------------------------------------------------------
 
 
@@ -183,11 +134,6 @@ def test_rows_are_told_apart():
     assert {"growth", "boosting"} <= rows.keys()
     assert len({_report.anchor(row.title) for row in rows.values()}) == len(rows)
     assert {row.module for row in rows.values()} >= {"gaussian_process", "metrics"}
-
-
-def test_a_name_is_declared_once():
-    with pytest.raises(ValueError, match="two rows are named 'growth'"):
-        _harness.row("growth", "Again")(lambda quick: Trial([]))
 
 
 @pytest.mark.parametrize(
@@ -208,11 +154,6 @@ def test_list(capsys):
     assert program.main(["--list", "no-such-row"]) == 2
 
 
-def test_exponent():
-    sizes = np.array([1e3, 1e4, 1e6])
-    assert _harness.exponent_of(sizes, 7 * sizes**1.5) == pytest.approx(1.5)
-
-
 # ---- peers and data -------------------------------------------------------------------------
 
 
@@ -228,30 +169,6 @@ def test_exponent():
 def test_peers_compute_the_kernel(gram):
     X = np.random.default_rng(0).random((150, 5))
     np.testing.assert_allclose(gram(X), oracle.intersection_kernel(X), rtol=1e-12)
-
-
-def test_cholesky_peer_solves_the_system():
-    rng = np.random.default_rng(0)
-    X, Y = rng.random((30, 5)), rng.normal(size=(30, 2))
-    K = oracle.intersection_kernel(X)
-    alpha = _peers.cholesky_weights(K.copy(), 0.1, Y)
-    np.testing.assert_allclose(K @ alpha + 0.1 * alpha, Y, atol=1e-10)
-
-
-def test_streaming_reads_every_value():
-    values = np.ones(1001)
-    assert _peers.stream(values) == _peers.stream_blas(values) == 1001.0
-
-
-def test_data():
-    classes = gamma_classes(50, 12, 10, density=0.5)
-    assert classes.X.shape == (50, 12)
-    assert classes.targets.shape == (50, 10)
-    np.testing.assert_allclose(classes.X.sum(axis=1), 1.0)
-    assert 0.05 < sparse_values(200, 50).nnz / 10_000 < 0.15
-    function = Additive(3)
-    X, y = function.sample(2000, seed=0)
-    assert np.std(y - function(X)) == pytest.approx(function.noise, rel=0.1)
 
 
 # ---- the page -------------------------------------------------------------------------------
@@ -309,17 +226,6 @@ def test_page(result):
     assert "--quick" not in page
 
 
-def test_page_says_what_is_wrong(result):
-    other = result | {"name": "other", "quick": True, "valid": False, "cores_used_by_others": 1.5}
-    other["versions"] = {**result["versions"], "revision": "def"}
-    page = _report.render([result, other])
-    assert "measured with `--quick`" in page
-    assert "Others kept 1.50 cores busy" in page
-    assert "A check failed" in page
-    assert "(A)" in page
-    assert "on machine B" in page
-
-
 def test_results_are_kept(result, tmp_path):
     rows = {name: Row(name, name, Trial, "toys") for name in ("absent", "toy", "other")}
     program.save(result | {"name": "other"}, tmp_path)
@@ -328,49 +234,6 @@ def test_results_are_kept(result, tmp_path):
     page = tmp_path / "page" / "benchmarks.md"
     _report.write(program.load(tmp_path, rows), page)
     assert page.read_text(encoding="utf-8").startswith("# Benchmarks\n")
-
-
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        (0, "0"),
-        (1234567.0, "1,234,567"),
-        (0.0123456, "0.0123"),
-        (12.3456, "12.3"),
-        (123.456, "123"),
-        (1e-9, "1.00e-09"),
-        (None, "–"),
-        ("pixels", "pixels"),
-    ],
-)
-def test_numbers(value, text):
-    assert _report.number(value) == text
-
-
-def test_units():
-    assert [_report.seconds(x) for x in (2.5, 0.0025, 2.5e-6, 2.5e-9)] == [
-        "2.50 s",
-        "2.50 ms",
-        "2.50 us",
-        "2.50 ns",
-    ]
-    assert [_report.size(x) for x in (2.5e9, 2.5e6, None)] == ["2.50 GB", "2.50 MB", "–"]
-
-
-def test_page_says_where_the_time_goes_of_what_is_not_met(result, monkeypatch, tmp_path):
-    monkeypatch.setattr(_report, "SHORTFALLS", tmp_path / "shortfalls.toml")
-    _report.SHORTFALLS.write_text(
-        '[[shortfall]]\nrows = ["other", "to*"]\ntext = "Memory."\n'
-        '[[shortfall]]\nrows = ["toy"]\ntext = "Nothing."\n'
-    )
-    _report.shortfalls.cache_clear()
-    try:
-        assert "**Not met.** Memory." in _report.render([result]).splitlines()
-        met = [target | {"met": True} for target in result["targets"]]
-        assert "Memory" not in _report.render([result | {"targets": met}])
-        assert "Not met." not in _report.render([result | {"name": "third"}])
-    finally:
-        _report.shortfalls.cache_clear()
 
 
 def test_all_that_is_not_met_is_explained():

@@ -14,15 +14,11 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from histrs._calibration import fit_calibration, logits_of_classes
-from histrs.gaussian_process import IntersectionGPClassifier, Solver, active_learning
-from histrs.gaussian_process._bound.additive import MinimaBound
-from histrs.gaussian_process._learning.hyperparameters import Scales
+from histrs.gaussian_process import IntersectionGPClassifier, active_learning
 from histrs.gaussian_process._likelihoods import classes
-from histrs.gaussian_process._likelihoods.laplace import best_amplitude, find_mode, loss_by_left_out
-from histrs.gaussian_process._systems.system import System
+from histrs.gaussian_process._likelihoods.laplace import best_amplitude
 from histrs.gaussian_process.kernels import Constant, Intersection
-from tests.helpers import left_out_scores, of_terms
+from tests.helpers import build, left_out_scores
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
@@ -58,8 +54,8 @@ def test_is_laplaces_approximation(solver, amplitude):
     X, t, w, others = sample()
     w = w / w.mean()
     C, f, mean, variance = by_definition(X, t, w, others, amplitude)
-    model = IntersectionGPClassifier(
-        **of_terms(amplitude=amplitude, variance="exact", **GIVEN, **solver, random_state=0)
+    model = build(
+        IntersectionGPClassifier, amplitude=amplitude, variance="exact", **GIVEN, **solver
     )
     model.fit(X, t, sample_weight=w)
     ours, spread = model.latent_mean_and_variance(others)
@@ -80,9 +76,7 @@ def test_agrees_with_scikit_learn():
         return np.minimum(a, b).sum() + 4.0
 
     peer = GaussianProcessClassifier(PairwiseKernel(metric=covariance), optimizer=None).fit(X, t)
-    model = IntersectionGPClassifier(
-        **of_terms(calibration=None, solver="cholesky", **GIVEN, random_state=0)
-    ).fit(X, t)
+    model = build(IntersectionGPClassifier, calibration=None, solver="cholesky", **GIVEN).fit(X, t)
     assert np.isclose(model.log_marginal_likelihood(), peer.log_marginal_likelihood(), rtol=1e-4)
     # Theirs is the mean of the logistic function by another approximation.
     assert np.allclose(model.predict_proba(others), peer.predict_proba(others), atol=4e-3)
@@ -91,9 +85,7 @@ def test_agrees_with_scikit_learn():
 def test_a_row_of_no_weight_leaves_no_trace():
     X, t, w, others = sample(2)
     w = w * (np.arange(60) % 3 > 0)
-    model = IntersectionGPClassifier(**of_terms(amplitude=2.0, **GIVEN, random_state=0)).fit(
-        X, t, sample_weight=w
-    )
+    model = build(IntersectionGPClassifier, amplitude=2.0, **GIVEN).fit(X, t, sample_weight=w)
     kept = w > 0
     *_, mean, _ = by_definition(X[kept], t[kept], w[kept], others, 2.0)
     assert np.allclose(model.latent_mean_and_variance(others)[0], mean, atol=1e-6)
@@ -103,7 +95,7 @@ def test_one_mode_a_class():
     X, y = load_iris(return_X_y=True)
     # No row twice, of which the dense kernel matrix would be singular.
     X += 0.01 * np.random.default_rng(0).random(X.shape)
-    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, y)
+    model = build(IntersectionGPClassifier, amplitude=3.0, **GIVEN).fit(X, y)
     mean, variance = model.latent_mean_and_variance(X)
     for k in range(3):
         t = (y == k).astype(float)
@@ -118,9 +110,7 @@ def test_one_mode_a_class():
 @each("solver", ["cholesky", "cg"])
 def test_rows_come_and_go(solver):
     X, t, w, others = sample(3, n=90)
-    model = IntersectionGPClassifier(
-        **of_terms(amplitude=5.0, solver=solver, **GIVEN, random_state=0)
-    )
+    model = build(IntersectionGPClassifier, amplitude=5.0, solver=solver, **GIVEN)
     grown = pickle.loads(pickle.dumps(model.fit(X[:60], t[:60], w[:60])))
     grown.partial_fit(X[60:], t[60:], sample_weight=w[60:])
     *_, mean, _ = by_definition(X, t, w, others, 5.0)
@@ -136,28 +126,11 @@ def test_rows_come_and_go(solver):
         assert np.allclose(found[1], variance, atol=1e-5)
 
 
-def test_iterations_store_no_matrix(monkeypatch):
-    X, t, w, others = sample(26)
-
-    def refuse(system):
-        raise AssertionError
-
-    monkeypatch.setattr(System, "kernel_matrix", refuse)
-    model = IntersectionGPClassifier(
-        **of_terms(amplitude=5.0, solver="cg", **GIVEN, random_state=0)
-    )
-    *_, mean, _ = by_definition(X, t, w, others, 5.0)
-    found, _ = model.fit(X, t, w).latent_mean_and_variance(others)
-    assert np.allclose(found, mean, atol=1e-5)
-
-
 def test_a_class_that_comes_later():
     X, y = load_iris(return_X_y=True)
-    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(
-        X[:100], y[:100]
-    )
+    model = build(IntersectionGPClassifier, amplitude=3.0, **GIVEN).fit(X[:100], y[:100])
     model.partial_fit(X[100:], y[100:])
-    at_once = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, y)
+    at_once = build(IntersectionGPClassifier, amplitude=3.0, **GIVEN).fit(X, y)
     means = [one.latent_mean_and_variance(X)[0] for one in (model, at_once)]
     assert np.allclose(*means, atol=1e-5)
     assert model.predict_proba(X).shape == (150, 3)
@@ -167,9 +140,7 @@ def test_a_class_that_comes_later():
 def test_rows_held_out_are_fits_without_them(weighted):
     X, t, w, _ = sample(4, n=80)
     w = w / w.mean() if weighted else np.ones(80)
-    model = IntersectionGPClassifier(
-        **of_terms(amplitude=5.0, solver="cg", random_state=0, **GIVEN)
-    )
+    model = build(IntersectionGPClassifier, amplitude=5.0, solver="cg", **GIVEN)
     model.fit(X, t, w if weighted else None)
     scores, rows = model._classes(vars(model)).held_out(
         model._fit_of(model._posterior, model.Y_fit_), model._seed
@@ -229,33 +200,11 @@ def test_auto_is_bernoulli_where_it_is_better():
 )
 def test_auto_is_gaussian_where_the_noise_of_targets_is_asked_for(parameters):
     X, t, _, _ = sample(6)
-    assert (
-        IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, t).likelihood_
-        == "gaussian"
-    )
+    assert build(IntersectionGPClassifier, **parameters).fit(X, t).likelihood_ == "gaussian"
     assert IntersectionGPClassifier(random_state=0).fit(X, t).likelihood_ == "bernoulli"
     assert (
         IntersectionGPClassifier(random_state=0).fit(X, np.arange(60) % 3).likelihood_ == "gaussian"
     )
-
-
-@each(
-    ("n_rows", "n_outputs", "expected"),
-    [
-        (4096, 1, "bernoulli"),
-        (4097, 1, "gaussian"),
-        (399, 3, "gaussian"),
-        (400, 3, "softmax"),
-        (400, 64, "softmax"),
-        (400, 65, "gaussian"),
-        # The cube of the rows, times the classes, is 4e10.
-        (2000, 5, "softmax"),
-        (2001, 5, "gaussian"),
-    ],
-)
-def test_auto_depends_on_rows_and_classes_as_it_is_documented(n_rows, n_outputs, expected):
-    model = IntersectionGPClassifier(random_state=0)
-    assert model._likelihood_for(np.empty((n_rows, n_outputs))) == expected
 
 
 @each("likelihood", ["bernoulli", "softmax"])
@@ -279,57 +228,19 @@ def test_labels_of_rows_that_hardly_count_choose_no_amplitude(likelihood):
     assert amplitude(wrong, 1.0) < amplitude(t, 1.0)
 
 
-@each(("n_classes", "most"), [(2, 30), (4, 15)])
-def test_of_many_rows_some_choose_the_amplitude(monkeypatch, n_classes, most):
-    X, _, _, _ = sample(23)
-    t = np.argmax(X[:, :n_classes], axis=1)
-    seen = []
-
-    def best(loss, K, bounds):
-        seen.append(len(K))
-        return 7.0
-
-    monkeypatch.setattr(classes, "best_amplitude", best)
-    for of_all, expected in ((60 * 2, 60), (30, most)):
-        monkeypatch.setattr(classes, "_CHOSEN_ON", of_all)
-        model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, t)
-        assert model.amplitude_ == 7.0
-        # The first row of each class may come on top.
-        assert expected <= seen.pop() <= expected + n_classes
-        model.set_params(kernel=Constant(3.0, "fixed") * Intersection()).fit(X, t)
-        assert model.amplitude_ == 3.0
-        assert not seen
-
-
-@each("most", [1, 4, 20, 40, 60, 61, 62, 100])
-def test_some_rows_are_an_even_part_of_each_class(most):
-    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(4), [50, 7, 1, 3]))
-    Y = np.where(labels[:, None] == np.arange(4), 1.0, -1.0)
-    rows = classes.some_of_each_class(Y, most)
-    np.testing.assert_array_equal(rows, np.unique(rows))
-    stride = max(61 / most, 1.0)
-    for k in range(4):
-        places = np.flatnonzero(np.isin(np.flatnonzero(labels == k), rows))
-        assert places[0] == 0
-        assert abs(len(places) - np.sum(labels == k) / stride) < 1.0
-        assert np.all(np.abs(np.diff(places) - stride) < 1.0)
-
-
 @each(("likelihood", "has_matrix"), [("bernoulli", True), ("softmax", False)])
 def test_classes_that_were_learned_together_are_calibrated_without_a_matrix(likelihood, has_matrix):
     X, _, _, _ = sample(24)
     t = np.argmax(X[:, :3], axis=1)
     given = {**GIVEN, "likelihood": likelihood}
-    matrix = (
-        IntersectionGPClassifier(**of_terms(**given, random_state=0)).fit(X, t).calibration_.matrix
-    )
+    matrix = build(IntersectionGPClassifier, **given).fit(X, t).calibration_.matrix
     mixed = matrix - matrix[0, 0] * np.eye(3)
     assert np.any(np.abs(mixed) > 1e-3) == has_matrix
 
 
 def test_further_rows_beside_which_nothing_can_be_solved_are_refused():
     X, t, _, others = sample(25)
-    model = IntersectionGPClassifier(**of_terms(**GIVEN, random_state=0)).fit(X, t)
+    model = build(IntersectionGPClassifier, **GIVEN).fit(X, t)
     before = model.decision_function(others)
     with pytest.raises(ValueError, match="entries of row 60 of X sum to"):
         model.partial_fit(np.full((1, 4), 1e300), [1])
@@ -338,11 +249,9 @@ def test_further_rows_beside_which_nothing_can_be_solved_are_refused():
 
 def test_another_likelihood_leaves_nothing_of_the_one_before():
     X, t, _, others = sample(19)
-    model = IntersectionGPClassifier(**of_terms(**GIVEN, random_state=0)).fit(X, t)
+    model = build(IntersectionGPClassifier, **GIVEN).fit(X, t)
     model.set_params(likelihood="gaussian").fit(X, t)
-    fresh = IntersectionGPClassifier(
-        **of_terms(**{**GIVEN, "likelihood": "gaussian"}, random_state=0)
-    )
+    fresh = build(IntersectionGPClassifier, **{**GIVEN, "likelihood": "gaussian"})
     assert vars(model).keys() == vars(fresh.fit(X, t)).keys()
     np.testing.assert_array_equal(model.predict_proba(others), fresh.predict_proba(others))
 
@@ -351,7 +260,7 @@ def test_another_likelihood_leaves_nothing_of_the_one_before():
 def test_the_spread_of_predictions_is_that_of_the_logit(n_classes):
     X, _, _, others = sample(20)
     t = np.argmax(X[:, :n_classes], axis=1)
-    model = IntersectionGPClassifier(**of_terms(amplitude=5.0, **GIVEN, random_state=0)).fit(X, t)
+    model = build(IntersectionGPClassifier, amplitude=5.0, **GIVEN).fit(X, t)
     _, variance = model.latent_mean_and_variance(others)
     labels, std = model.predict(others, return_std=True)
     np.testing.assert_allclose(std**2, variance)
@@ -361,7 +270,7 @@ def test_the_spread_of_predictions_is_that_of_the_logit(n_classes):
 def test_modes_that_are_not_found_are_told_of():
     X, _, _, _ = sample(15)
     t = np.argmax(X[:, :3], axis=1)
-    model = IntersectionGPClassifier(**of_terms(**{**GIVEN, "tol": 1e-30}, random_state=0))
+    model = build(IntersectionGPClassifier, **{**GIVEN, "tol": 1e-30})
     with pytest.warns(ConvergenceWarning) as told:
         model.fit(X, t)
     worst = np.argmax(model.residual_)
@@ -385,14 +294,12 @@ def test_modes_that_are_not_found_are_told_of():
 def test_what_it_does_not_know_is_refused(parameters, named):
     X, t, _, _ = sample(7)
     with pytest.raises(ValueError, match=f"cannot be combined with .*{named}"):
-        IntersectionGPClassifier(
-            **of_terms(likelihood="bernoulli", **parameters, random_state=0)
-        ).fit(X, t)
+        build(IntersectionGPClassifier, likelihood="bernoulli", **parameters).fit(X, t)
 
 
 def test_likelihood_has_no_gradient_but_other_amplitudes():
     X, t, _, _ = sample(8)
-    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, t)
+    model = build(IntersectionGPClassifier, amplitude=3.0, **GIVEN).fit(X, t)
     with pytest.raises(ValueError, match="no gradient"):
         model.log_marginal_likelihood(eval_gradient=True)
     C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
@@ -405,7 +312,7 @@ def test_likelihood_has_no_gradient_but_other_amplitudes():
 def test_classes_share_one_amplitude():
     X, y = load_iris(return_X_y=True)
     X += 0.01 * np.random.default_rng(0).random(X.shape)
-    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, y)
+    model = build(IntersectionGPClassifier, amplitude=3.0, **GIVEN).fit(X, y)
     assert (model.noise_, model.amplitude_) == (1.0, 3.0)
     assert np.allclose(model.theta_, np.log([1.0, 3.0]))
     C = laplace.latent_covariance(intersection_kernel(X, X), 0.5)
@@ -422,9 +329,7 @@ def test_classes_share_one_amplitude():
 def test_terms_and_covariances_know_of_the_bias():
     X, t, w, others = sample(11)
     w = w / w.mean()
-    model = IntersectionGPClassifier(**of_terms(amplitude=5.0, **GIVEN, random_state=0)).fit(
-        X, t, sample_weight=w
-    )
+    model = build(IntersectionGPClassifier, amplitude=5.0, **GIVEN).fit(X, t, sample_weight=w)
     C = laplace.latent_covariance(intersection_kernel(X, X), 5.0)
     p = expit(laplace.mode(C, t, w))
     inverse = np.linalg.inv(C + np.diag(1.0 / (w * p * (1.0 - p))))
@@ -482,7 +387,7 @@ def test_active_learning_takes_it():
 
 def test_a_loose_tolerance_leaves_more_than_nothing():
     X, t, _, others = sample(11)
-    model = IntersectionGPClassifier(**of_terms(**{**GIVEN, "tol": 0.9}, random_state=0)).fit(X, t)
+    model = build(IntersectionGPClassifier, **{**GIVEN, "tol": 0.9}).fit(X, t)
     assert np.ptp(model.latent_mean_and_variance(others)[0]) > 0.1
 
 
@@ -504,60 +409,64 @@ def test_rows_that_hardly_differ(spread):
 def test_an_amplitude_beside_which_rounding_counts_is_refused():
     X, t, _, _ = sample(13)
     with pytest.raises(ValueError, match="not positive definite"):
-        IntersectionGPClassifier(
-            **of_terms(amplitude=1e30, solver="cholesky", **GIVEN, random_state=0)
-        ).fit(np.vstack([X, X]), np.append(t, 1 - t))
+        build(IntersectionGPClassifier, amplitude=1e30, solver="cholesky", **GIVEN).fit(
+            np.vstack([X, X]), np.append(t, 1 - t)
+        )
 
 
-def base_system(X, amplitude, **options):
-    """Return the system that modes are found with, and its dense kernel matrix."""
-    bound = MinimaBound(X=X, n_threads=1)
-    solver = Solver(options.pop("solver", "auto"))
-    system = System(bound=bound, noise=1.0, amplitude=amplitude, solver=solver, **options)
-    return system, intersection_kernel(X, X)
+@each(
+    ("n_rows", "n_outputs", "expected"),
+    [
+        (4096, 1, "bernoulli"),
+        (4097, 1, "gaussian"),
+        (399, 3, "gaussian"),
+        (400, 3, "softmax"),
+        (400, 64, "softmax"),
+        (400, 65, "gaussian"),
+        # The cube of the rows, times the classes, is 4e10.
+        (2000, 5, "softmax"),
+        (2001, 5, "gaussian"),
+    ],
+)
+def test_auto_depends_on_rows_and_classes_as_it_is_documented(n_rows, n_outputs, expected):
+    model = IntersectionGPClassifier(random_state=0)
+    assert model._likelihood_for(np.empty((n_rows, n_outputs))) == expected
 
 
-@each("solver", ["cholesky", "cg"])
-@each("weighted", [False, True])
-def test_a_mode_is_found_from_anywhere_and_known_when_it_is_seen(solver, weighted):
-    X, t, w, _ = sample(14)
-    w = w if weighted else None
-    base, K = base_system(X, 20.0, solver=solver)
-    matrix = K if solver == "cholesky" else None
-    mode = find_mode(base, t > 0, w, 1e-7, None, matrix)
-    assert 2 <= mode.n_steps <= 12
-    again = find_mode(base, t > 0, w, 1e-7, mode.weights, matrix)
-    # A step is taken anyway.
-    assert again.n_steps == 1
-    np.testing.assert_allclose(again.weights, mode.weights, atol=1e-6 * np.abs(mode.weights).max())
-    counts = np.ones(60) if w is None else w
-    for scale in (1.0, 100.0):
-        start = scale * np.random.default_rng(0).normal(size=60)
-        far = find_mode(base, t > 0, w, 1e-7, start, matrix)
-        assert far.residual <= 1e-7
-        assert np.isclose(far.log_posterior, mode.log_posterior, rtol=1e-9)
-        assert np.isclose(far.bias, mode.bias, rtol=1e-4)
-    f = K @ mode.weights + mode.bias
-    C = laplace.latent_covariance(K, 20.0) + 1e-10 * np.eye(60)
-    assert np.isclose(mode.log_posterior, laplace.objective(C, f, t, counts), rtol=1e-4)
+@each(("n_classes", "most"), [(2, 30), (4, 15)])
+def test_of_many_rows_some_choose_the_amplitude(monkeypatch, n_classes, most):
+    X, _, _, _ = sample(23)
+    t = np.argmax(X[:, :n_classes], axis=1)
+    seen = []
+
+    def best(loss, K, bounds):
+        seen.append(len(K))
+        return 7.0
+
+    monkeypatch.setattr(classes, "best_amplitude", best)
+    for of_all, expected in ((60 * 2, 60), (30, most)):
+        monkeypatch.setattr(classes, "_CHOSEN_ON", of_all)
+        model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, t)
+        assert model.amplitude_ == 7.0
+        # The first row of each class may come on top.
+        assert expected <= seen.pop() <= expected + n_classes
+        model.set_params(kernel=Constant(3.0, "fixed") * Intersection()).fit(X, t)
+        assert model.amplitude_ == 3.0
+        assert not seen
 
 
-def test_a_step_is_taken_whatever_the_tolerance():
-    X, t, _, _ = sample(15)
-    base, K = base_system(X, 1.0, solver="cholesky")
-    loose = find_mode(base, t > 0, None, 0.9, None, K)
-    assert loose.n_steps == 1
-    # At 0, it is a half.
-    assert loose.residual < 0.2
-
-
-def test_modes_that_cannot_be_found_end_and_say_how_far_they_are():
-    X, t, _, _ = sample(15)
-    base, K = base_system(X, 20.0, solver="cholesky")
-    # Rounding leaves more than that.
-    mode = find_mode(base, t > 0, None, 1e-30, None, K)
-    assert 0.0 < mode.residual < 1e-9
-    assert mode.n_steps < 30
+@each("most", [1, 4, 20, 40, 60, 61, 62, 100])
+def test_some_rows_are_an_even_part_of_each_class(most):
+    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(4), [50, 7, 1, 3]))
+    Y = np.where(labels[:, None] == np.arange(4), 1.0, -1.0)
+    rows = classes.some_of_each_class(Y, most)
+    np.testing.assert_array_equal(rows, np.unique(rows))
+    stride = max(61 / most, 1.0)
+    for k in range(4):
+        places = np.flatnonzero(np.isin(np.flatnonzero(labels == k), rows))
+        assert places[0] == 0
+        assert abs(len(places) - np.sum(labels == k) / stride) < 1.0
+        assert np.all(np.abs(np.diff(places) - stride) < 1.0)
 
 
 @each("bounds", [(1e-5, 1e5), (0.5, 40.0), (3.0, 3.0)])
@@ -578,52 +487,3 @@ def test_of_the_amplitudes_that_are_tried_the_best_is_chosen(bounds, best):
     assert np.allclose(tried, expected)
     # Each starts where the one before ended.
     assert starts == [None, *(f"after {amplitude}" for amplitude in tried[:-1])]
-
-
-@each(("K", "unit"), [(np.zeros((3, 3)), 1.0), (np.full((3, 3), 5.0), 5.0), (0.5 * np.eye(1), 0.5)])
-def test_amplitudes_of_rows_that_do_not_differ_are_in_units_of_the_kernel(K, unit):
-    tried = []
-
-    def loss(amplitude, _):
-        tried.append(amplitude)
-        return 0.0, None
-
-    best_amplitude(loss, K, (1e-9, 1e9))
-    assert np.isclose(np.sqrt(tried[0] * tried[-1]), 10.0 / unit)
-
-
-@each("weighted", [False, True])
-def test_the_loss_of_an_amplitude_is_that_of_calibrated_rows_left_out(weighted):
-    X, t, w, _ = sample(17)
-    w = w if weighted else None
-    base, K = base_system(X, 1.0, solver="cholesky")
-    Y = np.where(t[:, None] > 0, 1.0, -1.0)
-    loss = loss_by_left_out(
-        lambda amplitude: base.with_scales(Scales(1.0, amplitude)), K, Y, w, 1e-9
-    )
-    found, (weights,) = loss(7.0, None)
-    C = laplace.latent_covariance(K, 7.0)
-    counts = np.ones(60) if w is None else w
-    f = laplace.mode(C, t, counts)
-    scores = laplace.left_out(C, f, t, counts)
-    bias = find_mode(base.with_scales(Scales(1.0, 7.0)), t > 0, w, 1e-9, None, K).bias
-    readout = fit_calibration((scores - bias)[:, None], t, weights=w)
-    logits = logits_of_classes((scores - bias)[:, None] @ readout.matrix + readout.offset)
-    of_rows = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(60), t]
-    assert np.isclose(found, np.average(of_rows, weights=w), rtol=1e-5)
-    assert np.allclose(K @ weights + bias, f, atol=1e-5)
-    # From where it ended it ends there again.
-    assert np.isclose(loss(7.0, [weights])[0], found, rtol=1e-6)
-
-
-def test_the_loss_of_an_amplitude_is_of_all_classes():
-    X, _, w, _ = sample(18)
-    labels = np.argmax(X[:, :3], axis=1)
-    base, K = base_system(X, 7.0, solver="cholesky")
-    Y = np.where(labels[:, None] == np.arange(3), 1.0, -1.0)
-    found, _ = loss_by_left_out(lambda _: base, K, Y, w, 1e-9)(7.0, None)
-    scores = np.column_stack([find_mode(base, y > 0, w, 1e-9, None, K).left_out(None) for y in Y.T])
-    readout = fit_calibration(scores, labels, weights=w)
-    logits = logits_of_classes(scores @ readout.matrix + readout.offset)
-    of_rows = np.log(np.exp(logits).sum(axis=1)) - logits[np.arange(60), labels]
-    assert np.isclose(found, np.average(of_rows, weights=w))

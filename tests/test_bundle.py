@@ -1,6 +1,5 @@
 """The bundle solver: its planes, its dual, its certificate, its maps, and its contract."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -18,17 +17,13 @@ from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
-from threadpoolctl import threadpool_info, threadpool_limits
 
 from histrs import _histrs
 from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap, SparseKernelMap
 from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm import _interior_point as interior_point
 from histrs.svm._bundle_solver import Targets
-from histrs.svm._interior_point import simplex_maximum
-from histrs.svm._planes import Planes
 from tests.helpers import CONTAINERS, awkward_histograms
 from tests.oracles import bundle as oracle
 from tests.oracles import quantization as codes_oracle
@@ -160,12 +155,6 @@ def test_the_dual_is_the_quadratic_program(n, rank, scale, seed):
     assert b @ alpha - alpha @ H @ alpha / 2 + gap >= value - 1e-8
 
 
-def test_bad_weights_of_planes():
-    for bad in (np.array([0.5, 0.6]), np.array([-0.5, 1.5]), np.array([np.nan, 1.0])):
-        with pytest.raises(ValueError, match="sum of alpha"):
-            _histrs.svm_simplex_maximum(np.eye(2), np.ones(2), bad, 0.0, 1, 1)
-
-
 @given(
     loss=st.sampled_from(["hinge", "squared_hinge", "logistic"]),
     n=st.sampled_from([0, 1, 9, 300]),
@@ -237,21 +226,6 @@ def test_what_is_searched_is_the_objective_on_a_line(rng, loss, monkeypatch):
     # Planes are taken behind the best place, towards the minimiser, but not beyond it.
     assert all(np.all((best <= cut) & (cut <= 1)) for best, cut in steps)
     assert any(np.all(best < cut) for best, cut in steps)
-
-
-def test_planes_bound_the_objective_and_old_ones_go(rng):
-    K = np.eye(3)
-    planes = Planes(3, 0.1)
-    bounds = []
-    for _ in range(80):
-        a = rng.standard_normal(3)
-        planes.add(a, K @ a, rng.random(), 0.0)
-        bounds.append(planes.solve(1e-12, 1))
-        planes.remove_idle()
-    assert np.all(np.diff(bounds) >= -1e-9)
-    assert len(planes) < 60
-    v = planes.model()
-    assert planes.square() == pytest.approx(v @ v)
 
 
 # ---- the optimum --------------------------------------------------------------------------------
@@ -416,27 +390,6 @@ def test_sparse_and_dense_rows_and_any_number_of_threads(digits, loss):
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
-@pytest.mark.filterwarnings("ignore:X .* feature names:UserWarning")
-def test_containers(name, rng):
-    X, y = awkward_histograms(rng, 24), np.arange(24) % 3
-    expected = BundleSVC(alpha=0.1, tol=1e-6).fit(X, y)
-    model = BundleSVC(alpha=0.1, tol=1e-6).fit(CONTAINERS[name](X), y)
-    np.testing.assert_allclose(model.objective_, expected.objective_, rtol=1e-5)
-    scores = model.decision_function(CONTAINERS[name](X))
-    assert np.abs(scores - expected.decision_function(X)).max() < 0.01
-
-
-def test_weights_are_repeated_rows(rng):
-    X, y = rng.random((60, 5)), np.arange(60) % 3
-    counts = rng.integers(0, 4, 60)
-    settings = {"alpha": 1e-2, "tol": 1e-7}
-    repeated = BundleSVC(**settings).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    weighted = BundleSVC(**settings).fit(X, y, counts)
-    np.testing.assert_allclose(weighted.objective_, repeated.objective_, rtol=1e-6)
-    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-2)
-
-
 @pytest.mark.parametrize("class_weight", [{0: 2.0}, {1: 0.5, 2: 3.0}, "balanced"])
 def test_class_weights_multiply_the_loss_alone(rng, class_weight):
     X = rng.random((60, 5))
@@ -497,18 +450,6 @@ def test_gives_up_where_rounding_does():
     assert model.n_iter_ < 2000
 
 
-@pytest.mark.parametrize("loss", oracle.LOSSES)
-def test_the_offset_is_that_of_the_tangents(rng, loss):
-    scores, labels, weights = rng.normal(scale=3, size=50), rng.integers(0, 2, 50), rng.random(50)
-    weights[:5] = 0.0
-    targets = Targets(labels.astype(np.int32), weights, np.array([1], dtype=np.int32), loss, 1)
-    gradients = scores[None].copy()
-    losses, offsets = targets.step(scores[None].copy(), gradients, np.zeros(1), np.ones(1))
-    assert offsets[0] == pytest.approx(losses[0] - gradients[0] @ scores)
-    shares = np.divide(np.abs(gradients[0]), weights, out=np.zeros(50), where=weights > 0)
-    assert offsets[0] == pytest.approx(oracle.CONJUGATES[loss](shares) @ weights)
-
-
 def _with_a_value(rng, loss, scale, **settings):
     """Return data with one value of a scale, and models of the other columns and of all."""
     X = rng.random((40, 6))
@@ -540,19 +481,6 @@ def test_no_model_is_below_the_bound_beside_what_nearly_overflows(rng, loss, sca
     assert model.objective_[0] - model.dual_gap_[0] <= good.objective_[0]
 
 
-def test_pickle_and_dtypes(digits):
-    X, y, X_test, _ = digits
-    pq = ProductQuantizer(8, 16, "intersection", random_state=0)
-    model = BundleSVC(pq, alpha=1e-2).fit(X, y)
-    scores = model.decision_function(X_test)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.decision_function(X_test), scores)
-    assert scores.dtype == np.float64
-    X32 = X_test.astype(np.float32)
-    assert model.decision_function(X32).dtype == np.float32
-    assert BundleSVC(alpha=1e-2).fit(X, y).decision_function(X32).dtype == np.float32
-
-
 def test_two_classes_are_one_problem(digits):
     X, y, X_test, y_test = digits
     model = BundleSVC(alpha=1e-3).fit(X, np.where(y < 5, "few", "many"))
@@ -575,19 +503,6 @@ def test_bad_input_leaves_the_model_as_it_was(rng, value):
     with pytest.raises(ValueError, match="zero"):
         model.fit(X[:3], y[:3], np.zeros(3))
     np.testing.assert_array_equal(model.coef_, before)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"alpha": 0.0}, "alpha"),
-        ({"loss": "huber"}, "loss"),
-        ({"feature_map": "pq"}, "feature_map"),
-    ],
-)
-def test_bad_parameters(rng, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        BundleSVC(**parameters).fit(rng.random((9, 4)), np.arange(9) % 2)
 
 
 def test_bad_codes_are_named(digits):
@@ -724,59 +639,6 @@ def test_columns_of_different_units_need_few_passes(loss):
     model = BundleSVC(loss=loss).fit(X, y)
     assert model.n_iter_ < 200
     assert model.dual_gap_ <= 1e-3 * model.objective_
-
-
-def test_small_systems_are_solved_by_one_thread_of_blas(rng, monkeypatch):
-    found = []
-
-    def counted(*arguments, **options):
-        found.extend(
-            each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"
-        )
-        return factor(*arguments, **options)
-
-    factor = interior_point.cho_factor
-    monkeypatch.setattr(interior_point, "cho_factor", counted)
-    A = rng.standard_normal((30, 20))
-    with threadpool_limits(limits=2, user_api="blas"):
-        before = threadpool_info()
-        simplex_maximum(A @ A.T, rng.standard_normal(30), 1e-9)
-        assert threadpool_info() == before
-    assert set(found) == {1}
-
-
-@given(n=st.integers(1, 40), rank=st.integers(0, 40), scale=st.sampled_from([1e-3, 1.0, 1e9]))
-def test_the_interior_point_method_finds_the_maximum(n, rank, scale):
-    rng = np.random.default_rng(n + 100 * rank)
-    A = rng.standard_normal((n, rank)) * np.geomspace(1, scale, rank)
-    H, b = A @ A.T, rng.standard_normal(n)
-    weights = simplex_maximum(H, b, 1e-9)
-    assert weights.min() >= 0
-    assert abs(weights.sum() - 1) < 1e-12
-    gradient = b - H @ weights
-    rounding = 1e-13 * np.abs(H).max(initial=0)
-    assert gradient.max() - weights @ gradient <= 2e-9 + rounding
-
-
-@pytest.mark.parametrize(("scale", "most"), [(1e-3, 11), (1.0, 12), (1e9, 31)])
-def test_the_interior_point_method_takes_few_steps(scale, most, monkeypatch):
-    n_steps = []
-
-    def counted(*arguments, **options):
-        n_steps[-1] += 1
-        return factor(*arguments, **options)
-
-    factor = interior_point.cho_factor
-    monkeypatch.setattr(interior_point, "cho_factor", counted)
-    for n in range(1, 41, 3):
-        for rank in range(0, 41, 5):
-            rng = np.random.default_rng(n + 100 * rank)
-            A = rng.standard_normal((n, rank)) * np.geomspace(1, scale, rank)
-            n_steps.append(0)
-            simplex_maximum(A @ A.T, rng.standard_normal(n), 1e-9)
-    # Of Mehrotra's steps; without their second order they are half as many more.
-    assert max(n_steps) <= most
-    assert np.mean(n_steps) <= 0.8 * most
 
 
 # ---- probabilities -----------------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Strengths chosen by rows held out, and fits that go on from the one before."""
 
 from dataclasses import replace
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,15 +11,10 @@ from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
 from histrs.svm._bundle_solver import (
-    Solution,
-    Targets,
     _Search,
-    relative_gaps,
     solve,
-    solved,
 )
 from histrs.svm._held_out import folds
-from histrs.svm._path import held_out_path
 
 ALPHAS = [1e-2, 1e-1, 1.0, 1e-3]
 
@@ -85,30 +79,6 @@ def test_a_warm_start_takes_fewer_passes_to_the_same_minimum(digits, model):
     assert np.all(np.abs(warm.objective_ - cold.objective_) <= gap + 1e-12)
     assert warm.n_iter_ <= cold.n_iter_
     assert warm.alpha_ == 5e-3
-
-
-def test_a_path_knows_the_planes_of_the_strength_before(digits):
-    X, y = digits
-    model = BundleSVC(alpha=1e-2, tol=1e-4).fit(X, y)
-    rows = model._rows(X)
-    targets = model._targets(y, np.ones(len(y)))
-    alphas = np.logspace(-1, -3, 9)
-    cold = [solve(rows, targets, alpha, 1e-4, 1000) for alpha in alphas]
-    warm, start = [], None
-    for alpha in alphas:
-        start = solve(rows, targets, alpha, 1e-4, 1000, start=start)
-        warm.append(start)
-    for alpha, one, other in zip(alphas, warm, cold, strict=True):
-        assert np.all(one.dual_gap <= 1e-4 * one.objective)
-        gap = one.dual_gap + other.dual_gap
-        assert np.all(np.abs(one.objective - other.objective) <= gap + 1e-12)
-        # The objective is that of the models.
-        signs = np.where(targets.labels == targets.positive[:, None], 1.0, -1.0)
-        losses = np.maximum(0.0, 1 - signs * rows.scores(one.models)) @ targets.weights
-        penalty = np.sum(one.models**2, axis=1)
-        np.testing.assert_allclose(one.squares, penalty, rtol=1e-6)
-        np.testing.assert_allclose(one.objective, alpha / 2 * penalty + losses, rtol=1e-6)
-    assert sum(s.n_iter.sum() for s in warm) < 0.8 * sum(s.n_iter.sum() for s in cold)
 
 
 def value_of(rows, targets, alpha, models):
@@ -187,65 +157,11 @@ def test_a_problem_without_progress_ends(monkeypatch):
         assert of_problem[-1] >= 0.999 * least
 
 
-@pytest.mark.parametrize(("loss", "nearby"), [("hinge", 10.0), ("logistic", 1.0)])
-def test_planes_are_taken_near_the_best_points(digits, monkeypatch, loss, nearby):
-    X, y = digits
-    taken = []
-
-    def note(self, start, end, best, cut):
-        taken.append((best, cut))
-        return step(self, start, end, best, cut)
-
-    step = Targets.step
-    monkeypatch.setattr(Targets, "step", note)
-    BundleSVC(alpha=1e-2, loss=loss).fit(X, y)
-    moved, cut = (np.concatenate(values) for values in zip(*taken[1:], strict=True))
-    behind = cut - moved
-    assert np.all((behind > 0) | (moved == 1))
-    np.testing.assert_allclose(behind, np.minimum(0.1 * (1 - moved), nearby * moved), atol=1e-15)
-    # Points that stay where they are say nothing of where it is near.
-    search = SimpleNamespace(targets=SimpleNamespace(loss=loss))
-    found = _Search._reach(search, np.array([0.0, 0.5, 1.0]))
-    np.testing.assert_array_equal(found, [np.inf, 0.5 * nearby, nearby])
-
-
-def test_planes_end_where_their_models_overflow(digits):
-    X, y = digits
-    model = BundleSVC(alpha=1e-2).fit(X, y)
-    rows, targets = model._rows(X), model._targets(y, np.ones(len(y)))
-    passes = []
-    with np.errstate(over="ignore", invalid="ignore"), pytest.raises(FloatingPointError):
-        solve(rows, targets, 1e-300, 1e-3, 1000, progress=passes.append)
-    assert not passes
-
-
-def test_a_gap_is_a_part_of_the_objective():
-    objective, gap = np.array([4.0, 4.0, 0.25, 0.25]), np.array([0.3, 0.5, 0.02, 0.03])
-    none = np.zeros(4, dtype=int)
-    solution = Solution(np.zeros((4, 1)), objective, gap, none, none, np.zeros(4))
-    np.testing.assert_array_equal(solved(solution, 0.1), [True, False, True, False])
-
-
 def test_no_gap_is_within_any_tolerance():
     # Eight losses of 1, whose mean has no rounding.
     model = BundleSVC(tol=0.0, alpha=0.1, fit_intercept=False)
     model.fit(np.zeros((8, 2)), [0, 1] * 4)
     assert (model.n_iter_, model.objective_, model.dual_gap_) == (1, 1.0, 0.0)
-
-
-def test_gaps_are_parts_of_the_objective():
-    found = relative_gaps(np.array([1.0, 0.25, 2.0]), np.array([4.0, 0.5, 0.0]))
-    np.testing.assert_array_equal(found, [0.25, 0.5, 0.0])
-
-
-def test_planes_without_a_part_are_forgotten(digits):
-    X, y = digits
-    model = BundleSVC(fit_intercept=False).fit(X, y)
-    found = solve(model._rows(X), model._targets(y, np.ones(len(y))), 1e-5, 1e-9, 300)
-    assert found.n_iter.max() > 50
-    many = found.n_iter > 50
-    assert np.all(found.n_planes[many] < found.n_iter[many])
-    assert [len(planes) for planes in found.planes] == found.n_planes.tolist()
 
 
 def test_what_is_no_start_is_refused(digits):
@@ -289,35 +205,3 @@ def test_bad_paths_are_refused(digits, parameters, message):
 def test_a_path_needs_rows_to_hold_out():
     with pytest.raises(ValueError, match="several alpha need two rows of a class, of which one"):
         BundleSVC(alpha=[0.1]).fit([[0.0], [1.0]], [0, 1])
-
-
-def test_a_path_starts_from_models_of_the_first_part(digits):
-    X, y = digits
-    model = BundleSVC(tol=1e-4).fit(X, y)
-    rows, weight = model._rows(X), np.ones(len(y))
-    parts = list(folds(y, np.random.RandomState(0), 3))
-    path = held_out_path(
-        *(rows, y, weight, [1e-2, 1.0, 1e-2], parts, model._targets, model.classes_, 1e-4, 1000)
-    )
-    np.testing.assert_array_equal(path.alphas, [1.0, 1e-2])
-    assert path.scores.shape == (2, 3)
-    assert len(path.starts) == 2
-    learned = parts[0][0]
-    targets = model._targets(y[learned], weight[learned])
-    for alpha, start in zip(path.alphas, path.starts, strict=True):
-        one = solve(rows.part(learned), targets, alpha, 1e-4, 1000)
-        gap = one.dual_gap + start.dual_gap
-        assert np.all(np.abs(one.objective - start.objective) <= gap + 1e-12)
-        assert start.planes == ()
-
-
-def test_passes_are_shown(digits, capsys, monkeypatch):
-    monkeypatch.setattr("histrs._progress.tqdm", None)
-    quiet = BundleSVC(alpha=1.0, random_state=0, tol=0.5).fit(*digits)
-    assert not capsys.readouterr().err
-    loud = clone(quiet).set_params(verbose=1).fit(*digits)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == loud.n_iter_
-    assert lines[-1].startswith(f"BundleSVC: iteration {loud.n_iter_}, residual ")
-    assert lines[-1].endswith("4/4 solved")
-    np.testing.assert_array_equal(loud.coef_, quiet.coef_)

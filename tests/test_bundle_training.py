@@ -50,17 +50,6 @@ def test_what_is_no_class_is_refused(rows):
         BundleSVC().fit(X, y + 0.5)
 
 
-@EACH
-def test_rows_without_weight_are_left_out(rows, model):
-    X, y = rows
-    X[30:] *= 10
-    y[30:] = 3
-    model = clone(model).fit(X, y, np.where(np.arange(37) < 30, 1.0, 0.0))
-    coef = model.coef_
-    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
-    np.testing.assert_array_equal(model.fit(X[:30], y[:30]).coef_, coef)
-
-
 def test_weights_of_any_size_are_proportions(rows):
     X, y = rows
     coef = BundleSVC(alpha=0.1).fit(X, y).coef_
@@ -172,12 +161,6 @@ def test_a_weight_in_place_of_the_intercept_is_no_start(rows):
     model = BundleSVC(alpha=0.1, fit_intercept=False, warm_start=True).fit(X, y)
     with pytest.raises(ValueError, match="warm_start = True, but"):
         model.set_params(fit_intercept=True).fit(X[:, :3], y)
-
-
-def test_what_is_not_fitted_says_so(rows):
-    for method in ("predict", "decision_function"):
-        with pytest.raises(NotFittedError, match="This BundleSVC instance is not fitted yet"):
-            getattr(BundleSVC(), method)(rows[0])
 
 
 # ---- what is said of a fit ----------------------------------------------------------------------

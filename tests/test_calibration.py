@@ -1,7 +1,5 @@
 """Probabilities: leave-one-out scores against refits, and what is fitted to them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy import optimize
@@ -15,12 +13,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from histrs import _calibration
-from histrs._solvers.cholesky import CholeskyFactor
-from histrs.gaussian_process import IntersectionGPClassifier, _classifier
+from histrs.gaussian_process import IntersectionGPClassifier
 from histrs.gaussian_process._learning import leave_one_out as _leave_one_out
-from histrs.gaussian_process._systems.rows import remove_rows
-from histrs.gaussian_process._systems.system import System
-from tests.helpers import PLAIN, assert_close, of_terms
+from tests.helpers import PLAIN, assert_close, build
 from tests.oracles import intersection
 from tests.oracles import leave_one_out as oracle
 
@@ -34,13 +29,6 @@ def classes(rng, n_classes, n=60):
 # ---- leave-one-out -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [1, 2, 5, 255, 256, 257, 600])
-def test_diagonal_of_the_inverse(rng, n):
-    A = intersection.intersection_kernel(rng.random((n, 3))) + 0.1 * np.eye(n)
-    found = CholeskyFactor.of(np.linalg.cholesky(A)).inverse_diagonal()
-    np.testing.assert_allclose(found, np.diag(np.linalg.inv(A)), rtol=1e-9)
-
-
 @pytest.mark.parametrize("n_classes", [2, 4])
 @pytest.mark.parametrize("shared", [True, False])
 def test_leave_one_out_is_a_refit_without_each_row(rng, n_classes, shared):
@@ -48,9 +36,7 @@ def test_leave_one_out_is_a_refit_without_each_row(rng, n_classes, shared):
     n_outputs = 1 if n_classes == 2 else n_classes
     noise = np.linspace(0.1, 0.4, n_outputs)
     parameters = {} if shared else {"noise": noise, "shared_hyperparameters": False}
-    model = IntersectionGPClassifier(
-        **of_terms(**{**PLAIN, "amplitude": 2.0, **parameters}, random_state=0)
-    ).fit(X, y)
+    model = build(IntersectionGPClassifier, **{**PLAIN, "amplitude": 2.0, **parameters}).fit(X, y)
     Y = model.Y_fit_
     mean, variance = _leave_one_out.leave_one_out(model._posterior, Y)
     K = 2.0 * intersection.intersection_kernel(X)
@@ -71,8 +57,8 @@ def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes, 
     X, y = classes(rng, n_classes, 150)
     noise = np.full(n_classes, 0.1) if shared else np.linspace(0.1, 0.4, n_classes)
     parameters = {} if shared else {"noise": noise, "shared_hyperparameters": False}
-    model = IntersectionGPClassifier(
-        **of_terms(**{**PLAIN, "solver": "cg", "tol": 1e-10, **parameters}, random_state=0)
+    model = build(
+        IntersectionGPClassifier, **{**PLAIN, "solver": "cg", "tol": 1e-10, **parameters}
     ).fit(X, y)
     Y = model.Y_fit_
     means, rows = _leave_one_out.held_out(model._posterior, Y, y, seed=0)
@@ -96,88 +82,6 @@ def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes, 
     exact = np.hstack(columns)
     error = np.sqrt(np.mean((means - exact[rows]) ** 2))
     assert error < 0.35 * exact.std()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(
-    "kernel",
-    [
-        {"feature_weights": "scale", "intercept_variance": 2.0},
-        {"feature_transform": "power", "exponent": 0.5},
-        {"interactions": [(0, 1), (1, 3)]},
-        {"smoothness": "both"},
-    ],
-)
-def test_means_of_rows_held_out_are_those_of_new_rows(rng, kernel, weighted):
-    X, y = rng.random((60, 5)), rng.random(60) > 0.5
-    weights = rng.uniform(0.1, 3.0, 60) if weighted else None
-    model = IntersectionGPClassifier(
-        **of_terms(**{**PLAIN, **kernel}, likelihood="gaussian", random_state=0)
-    )
-    (system,) = model.fit(X, y, weights)._posterior.systems
-    held = np.sort(rng.permutation(60)[:13])
-    without, V = remove_rows(system, held, 2), rng.normal(size=(47, 2))
-    bound = system.bound
-    expected = without.bound.cross_product(bound.rows_of(X[held]), V)
-    assert_close(bound.means_held_out(without.bound, held, V), expected, 1e-12)
-
-
-def test_folds_of_a_system_that_is_not_factorised_are_not(rng, monkeypatch):
-    X, y = rng.random((300, 6)), rng.integers(3, size=300)
-    model = IntersectionGPClassifier(
-        **of_terms(**PLAIN, likelihood="gaussian", calibration=None, random_state=0)
-    ).fit(X, y)
-    posterior = replace(model._posterior, tol=1e-9)
-    Y = posterior.system.multiply(posterior.weights)
-    A = intersection.intersection_kernel(X, X) + posterior.system.s * np.eye(300)
-    monkeypatch.setattr(System, "factor_of", None)
-    unfactorised = replace(posterior, systems=(replace(posterior.system),))
-    means, rows = _leave_one_out.held_out(unfactorised, Y, y, seed=0)
-    start = 0
-    for held in _leave_one_out.folds_of(np.arange(300), y, 0):
-        kept = np.setdiff1d(np.arange(300), held)
-        expected = A[np.ix_(held, kept)] @ np.linalg.solve(A[np.ix_(kept, kept)], Y[kept])
-        assert_close(means[start : start + len(held)], expected, 1e-7)
-        start += len(held)
-    assert start == len(rows)
-
-
-@pytest.mark.parametrize("solver", ["cg", "cholesky"])
-def test_a_calibration_needs_no_factor_where_there_is_none(rng, monkeypatch, solver):
-    X, y = rng.random((80, 3)), rng.integers(2, size=80)
-    made = []
-    original = System.factor_of
-
-    def counted(self, K):
-        made.append(len(K))
-        return original(self, K)
-
-    monkeypatch.setattr(System, "factor_of", counted)
-    model = IntersectionGPClassifier(
-        **of_terms(**PLAIN, solver=solver, likelihood="gaussian", random_state=0)
-    ).fit(X, y)
-    assert model.calibration_.matrix.shape == (1, 1)
-    assert made == ([80] if solver == "cholesky" else [])
-
-
-@pytest.mark.parametrize("solver", ["cg", "cholesky"])
-def test_rows_count_by_their_weights_in_a_calibration(rng, monkeypatch, solver):
-    seen = []
-
-    def fit_calibration(scores, labels, *, weights, **options):
-        seen.append((scores, labels, weights))
-        return _calibration.fit_calibration(scores, labels, weights=weights, **options)
-
-    monkeypatch.setattr(_classifier, "fit_calibration", fit_calibration)
-    X, weights = rng.random((60, 3)), rng.uniform(0.5, 2.0, 60)
-    model = IntersectionGPClassifier(
-        **of_terms(**PLAIN, solver=solver, likelihood="gaussian", random_state=0)
-    )
-    model.fit(X, weights > 1.0, weights)
-    ((scores, labels, counted),) = seen
-    assert scores.shape == (60, 1)
-    np.testing.assert_allclose(np.sort(counted), np.sort(weights))
-    np.testing.assert_array_equal(labels, counted > 1.0)
 
 
 @pytest.mark.parametrize("n", [1, 2, 9, 4001])
@@ -213,37 +117,6 @@ def test_calibration_is_where_the_penalised_likelihood_is_largest(rng, scale):
     expected = softmax(z @ (T * np.eye(3) + W) + b, axis=1)
     found = softmax(z @ readout.matrix + readout.offset, axis=1)
     np.testing.assert_allclose(found, expected, atol=2e-3)
-
-
-def test_gradient_of_the_calibration(rng, monkeypatch):
-    """The search is handed a value and its slope, which finite differences confirm."""
-    errors = []
-
-    def check(function, theta, **options):
-        for start in (theta, theta + 0.3 * rng.normal(size=len(theta))):
-            numeric = optimize.approx_fprime(start, lambda t: function(t)[0], 1e-6)
-            errors.append(np.max(np.abs(function(start)[1] - numeric)))
-        return minimize(function, theta, **options)
-
-    minimize = optimize.minimize
-    monkeypatch.setattr(_calibration.optimize, "minimize", check)
-    for n_outputs in (1, 3, 70):
-        labels = rng.integers(0, max(n_outputs, 2), size=80)
-        _calibration.fit_calibration(0.5 * rng.normal(size=(80, n_outputs)), labels)
-    assert len(errors) == 12
-    assert max(errors) < 1e-4
-
-
-@pytest.mark.parametrize("scores", [np.zeros((6, 1)), np.zeros((6, 3)), np.full((6, 3), 1e-200)])
-def test_scores_that_say_nothing_leave_the_shares(scores):
-    labels = np.array([0, 0, 0, 0, 1, 1])
-    readout = _calibration.fit_calibration(scores, labels)
-    logits = scores @ readout.matrix + readout.offset
-    if scores.shape[1] == 1:
-        logits = np.hstack([0 * logits, logits])
-    probabilities = softmax(logits, axis=1)
-    assert np.all(np.isfinite(probabilities))
-    assert np.all(probabilities[:, 0] > probabilities[:, 1])
 
 
 def test_few_separable_rows_are_not_certain():

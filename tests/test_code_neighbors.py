@@ -9,9 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.neighbors import NearestNeighbors
 
 from histrs import _histrs
 from histrs.quantization import CodeNeighbors, ProductQuantizer
@@ -81,21 +79,6 @@ def test_large_tables_and_strided_arguments(rng):
     rows, sums = _histrs.quantization_neighbors(codes, tables, biases, 7, 2)
     np.testing.assert_array_equal(rows, expected[0])
     np.testing.assert_allclose(sums, expected[1], rtol=1e-14)
-
-
-def test_any_number_of_queries_and_threads_gives_the_same_bits(rng):
-    codes = rng.integers(0, 256, (70_000, 8)).astype(np.uint8)
-    tables = rng.random((8, 256, 17)).astype(np.float32)
-    none = np.empty(0, np.float32)
-    rows, sums = _histrs.quantization_neighbors(codes, tables, none, 10, 1)
-    for n_threads in (2, 7):
-        again = _histrs.quantization_neighbors(codes, tables, none, 10, n_threads)
-        assert again[0].tobytes() == rows.tobytes()
-        assert again[1].tobytes() == sums.tobytes()
-    for q in (0, 16):
-        alone = _histrs.quantization_neighbors(codes, tables[..., q : q + 1], none, 10, 2)
-        np.testing.assert_array_equal(alone[0][0], rows[q])
-        np.testing.assert_array_equal(alone[1][0], sums[q])
 
 
 @pytest.mark.parametrize(
@@ -177,18 +160,6 @@ def test_what_codes_stand_for_is_at_distance_zero(digits, quantizers, name, dtyp
     # Queries of single precision are rotated in it.
     eps = np.finfo(dtype).eps if name in ("rotation", "both") else np.finfo(np.float64).eps
     assert distances.max() <= 10 * np.sqrt(eps) * np.linalg.norm(digits, axis=1).max()
-
-
-def test_scikit_learn_says_the_same(digits, quantizers):
-    quantizer = quantizers["both"]
-    index = CodeNeighbors(FrozenEstimator(quantizer), 4).fit(digits[:600])
-    peer = NearestNeighbors(n_neighbors=4, algorithm="brute")
-    peer.fit(quantizer.inverse_transform(index.codes_))
-    for X in (digits[700:720], None):
-        distances, rows = index.kneighbors(X)
-        expected, _ = peer.kneighbors(X)
-        assert distances.shape == rows.shape == expected.shape
-        np.testing.assert_allclose(distances, expected, atol=1e-5)
 
 
 def test_a_row_is_no_neighbor_of_itself(quantizers):
@@ -275,17 +246,6 @@ def test_codes_of_a_memory_map_are_not_copied(digits, quantizers, tmp_path):
     )
 
 
-def test_names_of_columns_are_kept(digits):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(digits[:50, :4], columns=list("abcd"))
-    index = CodeNeighbors(ProductQuantizer(2, 4, random_state=0), 2).fit(frame)
-    assert list(index.feature_names_in_) == list("abcd")
-    with pytest.raises(ValueError, match="feature names"):
-        index.kneighbors(frame[list("dcba")])
-    of_codes = CodeNeighbors(index.quantizer_).fit_codes(index.codes_)
-    assert list(of_codes.feature_names_in_) == list("abcd")
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -314,16 +274,6 @@ def test_bad_calls_change_nothing(digits, quantizers, call, message):
     assert pickle.dumps({k: v for k, v in vars(index).items() if k.endswith("_")}) == before
 
 
-def test_what_is_not_fitted_says_so(digits):
-    with pytest.raises(NotFittedError):
-        CodeNeighbors().kneighbors(digits)
-    with pytest.raises(NotFittedError):
-        CodeNeighbors(ProductQuantizer()).fit_codes([[0]])
-    index = CodeNeighbors(ProductQuantizer(2, 4)).fit(digits[:20])
-    with pytest.raises(TypeError, match="integer"):
-        index.kneighbors(digits, 2.5)
-
-
 @pytest.mark.parametrize("n_levels", [1, 2])
 def test_an_index_keeps_the_codewords_that_its_codes_name(rng, n_levels):
     X, Q = rng.random((200, 8)), rng.random((5, 8))
@@ -333,3 +283,14 @@ def test_an_index_keeps_the_codewords_that_its_codes_name(rng, n_levels):
     quantizer.partial_fit(rng.random((500, 8)) + 1.0)
     for a, b in zip(index.kneighbors(Q), before, strict=True):
         np.testing.assert_array_equal(a, b)
+
+
+def test_names_of_columns_are_kept(digits):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame(digits[:50, :4], columns=list("abcd"))
+    index = CodeNeighbors(ProductQuantizer(2, 4, random_state=0), 2).fit(frame)
+    assert list(index.feature_names_in_) == list("abcd")
+    with pytest.raises(ValueError, match="feature names"):
+        index.kneighbors(frame[list("dcba")])
+    of_codes = CodeNeighbors(index.quantizer_).fit_codes(index.codes_)
+    assert list(of_codes.feature_names_in_) == list("abcd")

@@ -145,14 +145,6 @@ def test_singular_matrices_need_their_common_range(rng):
     assert make_pipeline(CommonRange(), CSP(2)).fit_transform(X, y).shape == (40, 2)
 
 
-def test_weights_are_repeated_matrices(rng):
-    X, y = of_classes(rng)
-    weight = rng.integers(0, 3, len(X))
-    weighted = CSP(4).fit(X, y, sample_weight=weight)
-    repeated = CSP(4).fit(np.repeat(X, weight, axis=0), np.repeat(y, weight))
-    np.testing.assert_allclose(weighted.filters_, repeated.filters_, rtol=1e-6, atol=1e-8)
-
-
 @pytest.mark.parametrize("n_classes", [2, 4])
 def test_pyriemann_agrees(rng, n_classes):
     filters = pytest.importorskip("pyriemann.spatialfilters", reason="pyriemann is not installed")

@@ -1,14 +1,12 @@
 """Descriptors of images against their definitions."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
-from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.mixture import GaussianMixture
@@ -275,54 +273,6 @@ def test_words_are_those_of_k_means(rng):
     parts = np.split(labels, np.cumsum([len(x) for x in X])[:-1])
     for histogram, part in zip(counts, parts, strict=True):
         np.testing.assert_array_equal(histogram, np.bincount(part, minlength=4))
-
-
-@pytest.mark.simd_paths
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize(("n", "k", "d"), [(40, 1, 3), (2100, 65, 5), (700, 20, 130), (9, 9, 1)])
-def test_passes_are_those_of_scikit_learn(rng, n, k, d, dtype):
-    x = (rng.gamma(0.7, size=(n, d)) + 3).astype(dtype)
-    draws = rng.random((k, 4))
-    first, labels, inertia, n_iter = learned(x, draws, max_iter=0)
-    assert n_iter == 0
-    expected = oracle.nearest_words(x, first)
-    np.testing.assert_array_equal(labels, expected[0])
-    assert inertia == pytest.approx(expected[1], rel=1e-12)
-    assert (first[:, None] == x).all(axis=2).any(axis=1).all()
-    for max_iter in (1, 2, 5, 300):
-        words, labels, inertia, n_iter = learned(x, draws, max_iter=max_iter)
-        peer = KMeans(k, init=first, n_init=1, max_iter=max_iter, algorithm="lloyd")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            peer.fit(x)
-        np.testing.assert_allclose(words, peer.cluster_centers_, rtol=1e-5)
-        np.testing.assert_array_equal(labels, peer.labels_)
-        assert n_iter == peer.n_iter_
-        assert inertia == pytest.approx(oracle.nearest_words(x, words)[1], rel=1e-12)
-
-
-def test_first_words_are_drawn_by_their_squared_distance(rng):
-    x = rng.normal(size=(150, 3))
-    draws = rng.random((12, 1))
-    words = learned(x, draws, max_iter=0)[0]
-    np.testing.assert_array_equal(words, x[oracle.drawn_words(x, draws[:, 0])])
-
-
-def test_words_are_as_good_as_those_of_scikit_learn(rng):
-    centres = rng.gamma(0.5, size=(30, 8))
-    x = centres[rng.integers(30, size=1500)] * rng.gamma(4.0, size=(1500, 8))
-    ours = [learned(x, rng.random((40, 5)))[2] for _ in range(10)]
-    theirs = [KMeans(40, n_init=1, random_state=i).fit(x).inertia_ for i in range(10)]
-    assert np.mean(ours) < 1.02 * np.mean(theirs)
-
-
-def test_words_are_the_same_for_any_number_of_threads(rng):
-    x = rng.gamma(0.5, size=(5000, 20)).astype(np.float32)
-    draws = rng.random((50, 5))
-    expected = learned(x, draws, 1)
-    for n_threads in (2, 7):
-        for found, same in zip(learned(x, draws, n_threads), expected, strict=True):
-            np.testing.assert_array_equal(found, same)
 
 
 def test_fewer_distinct_features_than_words_are_told():

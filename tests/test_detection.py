@@ -461,18 +461,6 @@ def test_codes_take_a_part_of_the_memory(fitted):
     )
 
 
-def test_the_same_for_any_number_of_threads_and_after_a_pickle(fitted, unseen):
-    images, boxes = scenes(16)
-    expected = fitted.predict(unseen[0])
-    other = PartDetector(**FAST, n_jobs=1).fit(images, boxes)
-    copy = pickle.loads(pickle.dumps(fitted))
-    for detector in (other, copy):
-        found = detector.predict(unseen[0])
-        for part, expected_part in zip(found, expected, strict=True):
-            for own, expected_own in zip(part, expected_part, strict=True):
-                np.testing.assert_allclose(own, expected_own, rtol=1e-5)
-
-
 def test_a_frozen_quantizer_is_taken_as_it_is(fitted):
     images, boxes = scenes(16)
     frozen = FrozenEstimator(fitted.quantizer_)

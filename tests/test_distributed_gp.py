@@ -1,8 +1,6 @@
 """The Gaussian process of dask arrays, and a cluster that loses workers."""
 
-import json
 import pickle
-import signal
 
 import numpy as np
 import pytest
@@ -17,7 +15,7 @@ from histrs.gaussian_process._distributed.bound import _MAX_STORED_ROWS
 from histrs.gaussian_process._distributed.columns import DistributedColumns
 from histrs.gaussian_process._posterior import cached_variance as _cached_variance
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import assert_close, of_terms, peak_of_memory, start_python
+from tests.helpers import assert_close, build, of_terms, peak_of_memory
 from tests.oracles import intersection as oracle
 
 dask = pytest.importorskip("dask", reason="needs dask: histrs[dask]")
@@ -65,16 +63,14 @@ def test_predictions_solve_the_system(n, d, rows, columns, seed):
         X, T = np.round(rng.random((n, d)), 1), rng.random((4, d))
         y = rng.standard_normal(n)
         weights = rng.random(d) + 0.1
-        model = IntersectionGPRegressor(
-            **of_terms(
-                noise=0.3,
-                amplitude=2.0,
-                feature_weights=weights,
-                intercept_variance=1.5,
-                optimizer=None,
-                **PARAMETERS,
-                random_state=0,
-            )
+        model = build(
+            IntersectionGPRegressor,
+            noise=0.3,
+            amplitude=2.0,
+            feature_weights=weights,
+            intercept_variance=1.5,
+            optimizer=None,
+            **PARAMETERS,
         ).fit(chunked(X, rows, columns), y)
         K, k = (oracle.intersection_kernel(weights * A, weights * X) for A in (X, T))
         spread = np.std(y) if np.std(y) > 0 else 1.0
@@ -104,10 +100,10 @@ def test_predictions_solve_the_system(n, d, rows, columns, seed):
 def test_a_regression_is_that_of_one_machine(rng, parameters):
     X, y = data(rng)
     T = rng.random((30, 5))
-    one = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
+    one = build(IntersectionGPRegressor, **parameters).fit(X, y)
     # Chunks of rows alone, and of columns too.
     for D in (chunked(X, 80, -1), chunked(X)):
-        model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(
+        model = build(IntersectionGPRegressor, **parameters).fit(
             D, dask_array.from_array(y, chunks=90)
         )
         for rows in (T, chunked(T, 11), sparse.csr_array(T)):
@@ -135,8 +131,8 @@ def test_a_classification_is_that_of_one_machine(rng, n_classes, likelihood, sol
         np.digitize(y, np.quantile(y, np.arange(1, n_classes) / n_classes))
     ]
     parameters = {"likelihood": likelihood, "solver": solver, "tol": 1e-8}
-    one = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, labels)
-    model = IntersectionGPClassifier(**of_terms(**parameters, random_state=0))
+    one = build(IntersectionGPClassifier, **parameters).fit(X, labels)
+    model = build(IntersectionGPClassifier, **parameters)
     model.fit(chunked(X), dask_array.from_array(labels, chunks=100))
     assert model.likelihood_ == one.likelihood_
     T = rng.random((30, 5))
@@ -162,10 +158,10 @@ def test_many_rows_are_solved_by_iterations_and_calibrated_on_rows_held_out(rng)
     # More than are stored here.
     X, y = data(rng, 2500, 3)
     parameters = {"optimizer": None, "noise": 0.01, "tol": 1e-9, "solver": "cg"}
-    one = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
-    model = IntersectionGPRegressor(
-        **of_terms(**{**parameters, "solver": "auto"}, random_state=0)
-    ).fit(chunked(X, 900, -1), y)
+    one = build(IntersectionGPRegressor, **parameters).fit(X, y)
+    model = build(IntersectionGPRegressor, **{**parameters, "solver": "auto"}).fit(
+        chunked(X, 900, -1), y
+    )
     assert model.n_iter_[0] > 1
     mean, std = model.predict(X[:50], return_std=True)
     expected, expected_std = one.predict(X[:50], return_std=True)
@@ -174,10 +170,8 @@ def test_many_rows_are_solved_by_iterations_and_calibrated_on_rows_held_out(rng)
     assert 0.0 < model.std_error_ < 0.05
     labels = y > np.median(y)
     parameters = {"optimizer": None, "noise": 0.1, "tol": 1e-9, "solver": "cg"}
-    one = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, labels)
-    model = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(
-        chunked(X, 900, -1), labels
-    )
+    one = build(IntersectionGPClassifier, **parameters).fit(X, labels)
+    model = build(IntersectionGPClassifier, **parameters).fit(chunked(X, 900, -1), labels)
     assert_close(model.predict_proba(X[:50]), one.predict_proba(X[:50]), 1e-6)
 
 
@@ -197,10 +191,8 @@ def test_weights_several_targets_and_missing_ones(rng):
         assert_close(model.predict(chunked(T)), one.predict(T), 1e-7)
     labels = y > 1
     parameters = {"class_weight": {False: 3.0, True: 1.0}}
-    one = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, labels, weights)
-    model = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(
-        chunked(X), labels, weights
-    )
+    one = build(IntersectionGPClassifier, **parameters).fit(X, labels, weights)
+    model = build(IntersectionGPClassifier, **parameters).fit(chunked(X), labels, weights)
     assert_close(model.predict_proba(T), one.predict_proba(T), 1e-7)
 
 
@@ -250,9 +242,9 @@ def test_bits_depend_on_the_blocks_alone(rng):
     for scheduler in ("synchronous", "threads"):
         with dask.config.set(scheduler=scheduler):
             for n_jobs in (None, 2):
-                model = IntersectionGPRegressor(
-                    **of_terms(n_jobs=n_jobs, **PARAMETERS, random_state=0)
-                ).fit(chunked(X), y)
+                model = build(IntersectionGPRegressor, n_jobs=n_jobs, **PARAMETERS).fit(
+                    chunked(X), y
+                )
                 found.add(model.predict(T).tobytes() + model.predict(chunked(T)).tobytes())
     assert len(found) == 1
 
@@ -319,7 +311,7 @@ def test_methods_that_need_the_rows_are_refused(rng, ask, name):
     of_logits = {"likelihood": "bernoulli", "optimizer": None, "calibration": None, "tol": 0.1}
     for model, targets in (
         (IntersectionGPRegressor(random_state=0), y),
-        (IntersectionGPClassifier(**of_terms(**of_logits, random_state=0)), y > 1),
+        (build(IntersectionGPClassifier, **of_logits), y > 1),
     ):
         model.fit(chunked(X), targets)
         with pytest.raises(ValueError, match=f"{name} needs the training rows in one process"):
@@ -348,7 +340,7 @@ def test_bad_entries_are_named_by_their_place(rng):
 @pytest.mark.parametrize("nth", [1, 3, 6, 12])
 def test_nothing_is_half_learned_where_the_cluster_fails(rng, monkeypatch, nth):
     X, y = data(rng)
-    model = IntersectionGPRegressor(**of_terms(**PARAMETERS, random_state=0)).fit(chunked(X), y)
+    model = build(IntersectionGPRegressor, **PARAMETERS).fit(chunked(X), y)
     before = model.predict(X)
     calls = []
     product = DistributedColumns.product
@@ -386,73 +378,3 @@ def test_arrays_that_are_no_tables_of_numbers(rng):
     assert model.predict(D[D[:, 0] > 0.5]).shape == (np.sum(X[:, 0] > 0.5),)
     with pytest.raises(TypeError, match="in memory"):
         IntersectionGPRegressor(random_state=0).fit(X, y).partial_fit(D, y)
-
-
-# ---- a cluster -----------------------------------------------------------------------------------
-
-CLUSTER = """
-import json, os, signal, sys, warnings
-
-sys.warnoptions.clear()  # the workers' own: dask's warnings are not ours
-warnings.simplefilter("ignore")
-import dask
-import dask.array as da
-import numpy as np
-from distributed import Client, LocalCluster
-from histrs.gaussian_process import IntersectionGPRegressor
-from histrs.gaussian_process._distributed.columns import DistributedColumns
-
-product = DistributedColumns.product
-X = np.random.default_rng(0).random((600, 6))
-y = np.sin(6 * X[:, 0]) + X[:, 1] ** 2
-rows = da.from_array(X, chunks=(150, 6))
-
-
-def fitted(X):
-    return IntersectionGPRegressor(solver="cg", tol=1e-8, optimizer=None, random_state=0).fit(X, y)
-
-
-def bits(values):
-    return values.tobytes().hex()
-
-
-def killing(pid, nth):
-    calls = []
-
-    def multiply(*arguments):
-        calls.append(1)
-        if len(calls) == nth:
-            os.kill(pid, signal.SIGKILL)
-        return product(*arguments)
-
-    return multiply
-
-
-if __name__ == "__main__":
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    found = {}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        pids = list(client.run(os.getpid).values())
-        # In the middle of the iterations, one of the workers is gone.
-        DistributedColumns.product = killing(pids[0], 3)
-        model = fitted(rows)
-        DistributedColumns.product = product
-        found["killed in fit"] = bits(model.predict(X))
-        found["predictions of dask rows"] = bits(model.predict(rows))
-    with dask.config.set(scheduler="synchronous"):
-        found["alone"] = bits(fitted(rows).predict(X))
-    found["one machine"] = bits(fitted(X).predict(X))
-    print(json.dumps(found))
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_killed_worker_changes_no_bit():
-    pytest.importorskip("distributed", reason="needs dask.distributed: histrs[dask]")
-    with start_python(CLUSTER) as process:
-        out, err = process.communicate(timeout=240)
-    assert process.returncode == 0, err
-    found = json.loads(out.splitlines()[-1])
-    assert found["killed in fit"] == found["predictions of dask rows"] == found["alone"]
-    alone, one = (np.frombuffer(bytes.fromhex(found[k])) for k in ("alone", "one machine"))
-    assert_close(alone, one, 1e-7)

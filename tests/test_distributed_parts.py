@@ -1,7 +1,6 @@
 """What Gaussian processes of dask arrays are made of, each part against the whole in one place."""
 
 import pickle
-import re
 from itertools import pairwise
 
 import numpy as np
@@ -10,26 +9,21 @@ from scipy import sparse
 
 from histrs import _histrs
 from histrs._distributed.rows import Part
-from histrs._solvers.low_rank import Landmarks
 from histrs.gaussian_process import Solver
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.scores import TabulatedScore
 from histrs.gaussian_process._distributed import bound as bound_module
-from histrs.gaussian_process._distributed import columns as columns_module
-from histrs.gaussian_process._distributed.arrays import check_entries, weighted
+from histrs.gaussian_process._distributed.arrays import weighted
 from histrs.gaussian_process._distributed.bound import (
     DistributedBound,
-    DistributedProjection,
     RowProjection,
 )
 from histrs.gaussian_process._distributed.columns import (
     BlockScore,
     ColumnBlock,
     DistributedColumns,
-    DistributedScore,
     edges_of,
     spreads_of,
-    weighted_rows,
 )
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._systems.system import System
@@ -80,21 +74,6 @@ def test_each_feature_is_multiplied_by_its_weight(rng, X, chunks, dtype):
     np.testing.assert_array_equal(found.compute(), X.astype(dtype).astype(np.float64) * weights)
 
 
-@each_chunks
-@each("entry", [(0, 0), (8, 1), (9, 2), (29, 6), (17, 4)])
-def test_an_entry_that_is_refused_is_named_by_its_place(X, chunks, entry):
-    array = dask_array.from_array(X, chunks=chunks)
-    check_entries(array)
-    X[entry] = -1.0
-    with pytest.raises(ValueError, match=re.escape(f"X[{entry[0]}, {entry[1]}] = -1")):
-        check_entries(dask_array.from_array(X, chunks=chunks))
-    # Of partitions of unknown sizes, by its place in the partition.
-    unknown = dask_array.from_array(X, chunks=(10, 7)).map_blocks(lambda part: part)
-    unknown._chunks = ((np.nan,) * 3, (7,))
-    with pytest.raises(ValueError, match=re.escape(f"X[{entry[0] % 10}, {entry[1]}] = -1")):
-        check_entries(unknown)
-
-
 # ---- blocks of columns ---------------------------------------------------------------------------
 
 
@@ -131,23 +110,6 @@ def test_a_block_is_its_part_of_the_kernel(rng, X, has_weights, dtype):
         assert_close(same.product(V[kept]), K[np.ix_(kept, kept)] @ V[kept], 1e-6)
 
 
-def test_rows_of_a_block_are_in_double_precision(rng, X):
-    single = X.astype(np.float32)
-    weights = weights_of(rng, True)
-    for given, expected in ((None, single.astype(np.float64)), (weights, single * weights)):
-        found = weighted_rows(single, given)
-        assert found.dtype == np.float64
-        assert found.flags.c_contiguous
-        np.testing.assert_array_equal(found, expected)
-
-
-def test_what_a_block_cannot_take_is_named_by_its_place_in_the_whole(X):
-    X[4, 2] = np.inf
-    for make in (lambda part: ColumnBlock.of(X, None, 1, part), lambda p: spreads_of(X, 1, p)):
-        with pytest.raises(ValueError, match=r"X\[104, 12\]"):
-            make(Part(100, 10))
-
-
 @each(("n_bins", "interpolation"), [(None, "linear"), (16, "linear"), (16, "nearest")])
 @each_weights
 def test_scores_of_blocks_add_up(rng, X, n_bins, interpolation, has_weights):
@@ -175,24 +137,6 @@ def test_scores_of_blocks_add_up(rng, X, n_bins, interpolation, has_weights):
 
 
 # ---- columns on workers --------------------------------------------------------------------------
-
-
-@each(
-    ("shape", "chunks", "expected"),
-    [
-        ((30, 7), (10, 3), [0, 3, 6, 7]),
-        ((30, 7), (10, 4), [0, 4, 7]),
-        ((30, 7), (30, 7), [0, 7]),
-        # Chunked by rows alone: as many blocks, of nearly as many columns each.
-        ((30, 7), (10, 7), [0, 2, 4, 7]),
-        ((30, 7), (15, 7), [0, 3, 7]),
-        ((30, 2), (3, 2), [0, 1, 2]),
-        ((30, 1), (3, 1), [0, 1]),
-        ((30, 0), (30, 0), [0, 0]),
-    ],
-)
-def test_blocks_are_chunks_of_columns_or_as_many_as_chunks_of_rows(shape, chunks, expected):
-    assert edges_of(dask_array.zeros(shape, chunks=chunks)) == expected
 
 
 @each_chunks
@@ -237,149 +181,7 @@ def test_columns_are_those_of_one_machine(rng, X, chunks, has_weights):
     np.testing.assert_allclose(rest.spreads(1), again.spreads(1))
 
 
-def test_rows_are_read_once(X):
-    reads = []
-
-    def read(part):
-        reads.append(part.shape)
-        return part
-
-    array = dask_array.from_array(X, chunks=(30, 4)).map_blocks(read, dtype=X.dtype, meta=X[:0])
-    columns = DistributedColumns(array, 1)
-    assert reads == []
-    for _ in range(2):
-        columns.product(np.ones((30, 1)), 1)
-        columns.remove(np.array([1]), 1).row_sums(1)
-        columns.spreads(1)
-    assert sorted(reads) == [(30, 3), (30, 4)]
-    # What is read for spreads alone is not kept.
-    reads.clear()
-    columns = DistributedColumns(array, 1)
-    for n in (1, 2):
-        columns.spreads(1)
-        assert sorted(reads) == sorted([(30, 3), (30, 4)] * n)
-
-
-def test_bad_entries_of_columns_are_named_by_their_place(X):
-    X[17, 4] = np.nan
-    array = dask_array.from_array(X, chunks=(10, 2))
-    for ask in (lambda c: c.spreads(1), lambda c: c.row_sums(1)):
-        with pytest.raises(ValueError, match=r"X\[17, 4\]"):
-            ask(DistributedColumns(array, 1))
-
-
-@each("sent", [1, 2 * 7 * 8, 3 * 7 * 8, 4 * 7 * 8 - 1, 1 << 26])
-@each("n", [0, 1, 6, 7])
-def test_scores_of_rows_that_are_sent_some_at_a_time(rng, monkeypatch, X, sent, n):
-    monkeypatch.setattr(columns_module, "_SENT_BYTES", sent)
-    columns = DistributedColumns(dask_array.from_array(X, chunks=(30, 3)), 1)
-    V, Z = rng.normal(size=(30, 2)), rng.gamma(1.0, size=(n, 7))
-    sizes, split = [], columns.split
-    monkeypatch.setattr(columns, "split", lambda rows: sizes.append(len(rows)) or split(rows))
-    score = DistributedScore(columns, V)
-    found = score.evaluate(Z, 1)
-    assert found.shape == (n, 2)
-    assert_close(found, intersection_kernel(Z, X) @ V, 1e-10)
-    size = max(1, sent // 56)
-    assert sizes == [min(size, n - start) for start in range(0, max(n, 1), size)]
-    assert not score.takes_features
-    assert score.error_bound().tolist() == [0.0, 0.0]
-
-
-@each("chunks", [(4, 5), (11, 7), (3, 2)])
-def test_scores_of_rows_of_dask_stay_in_their_partitions(rng, monkeypatch, X, chunks):
-    columns = DistributedColumns(dask_array.from_array(X, chunks=(30, 3)), 1)
-    V, Z = rng.normal(size=(30, 2)), rng.gamma(1.0, size=(11, 7))
-    others = dask_array.from_array(Z, chunks=chunks)
-    assert len(columns.partitions_of(others)) == others.numblocks[0]
-    score = DistributedScore(columns, V)
-    with monkeypatch.context() as patch:
-        # They are not sent.
-        patch.setattr(DistributedColumns, "split", None)
-        for _ in range(2):
-            assert_close(score.evaluate(others, 1), intersection_kernel(Z, X) @ V, 1e-10)
-        assert_close(columns.cross_kernel(others), intersection_kernel(X, Z), 1e-10)
-    kept = score._parts
-    score.evaluate(Z, 1)
-    # What was made for the columns stays.
-    assert score._parts is kept
-    table = DistributedScore(columns, V, 16, "nearest")
-    whole = TabulatedScore(_histrs.SortedColumns(X, 1), V, 16, "nearest", 1)
-    assert_close(table.evaluate(others, 1), whole.evaluate(Z, 1), 1e-6)
-    assert np.all(table.error_bound() >= np.abs(table.evaluate(Z, 1) - score.evaluate(Z, 1)).max(0))
-
-
 # ---- rows projected on knots ---------------------------------------------------------------------
-
-
-@each_chunks
-def test_projections_of_rows_are_those_of_one_machine(rng, X, chunks):
-    X[:, 5] = rng.random(30)
-    array = dask_array.from_array(X, chunks=chunks)
-    found = DistributedProjection(array, 4, 1)
-    whole = _histrs.KnotProjection(_histrs.SortedColumns(X, 1), 4, 1)
-    V, weights = rng.normal(size=(30, 2)), rng.random(30)
-    some = np.array([0, 3, 8, 9, 20, 29])
-    for projection, expected, rows in (
-        (found, whole, np.arange(30)),
-        (found.select(some, 1), whole.select(some, 1), some),
-        (found.select(some[3:], 1), whole.select(some[3:], 1), some[3:]),
-        (found.select(some, 1).select(np.array([1, 4]), 1), whole.select(some[[1, 4]], 1), [3, 20]),
-    ):
-        for _ in range(2):
-            assert_close(projection.gram(1), expected.gram(1), 1e-10)
-        right = expected.weighted_gram(weights[rows], 1)
-        assert_close(projection.weighted_gram(weights[rows], 1), right, 1e-10)
-        assert_close(projection.project(V[rows], 1), expected.project(V[rows], 1), 1e-10)
-        W = rng.normal(size=(len(expected.gram(1)), 2))
-        assert_close(projection.expand(W, 1), expected.expand(W, 1), 1e-10)
-        for a, b in zip(projection.inverse_kernel(), expected.inverse_kernel(), strict=True):
-            assert_close(a, b, 1e-10)
-        # What is kept may not be written to, and what is returned may.
-        projection.gram(1)[:] = np.nan
-        assert_close(projection.gram(1), expected.gram(1), 1e-10)
-
-
-@each(
-    ("chunks", "sizes"),
-    [
-        ((9, 2), [9, 9, 9, 3]),
-        ((9, 7), [9, 9, 9, 3]),
-        ((20, 3), [20, 10]),
-        # Chunked by columns alone: as many parts, of nearly as many rows each.
-        ((30, 3), [10, 10, 10]),
-        ((30, 2), [7, 8, 7, 8]),
-        ((30, 7), [30]),
-    ],
-)
-def test_parts_are_chunks_of_rows_or_as_many_as_chunks_of_columns(X, chunks, sizes):
-    found = DistributedProjection(dask_array.from_array(X, chunks=chunks), 4, 1)
-    parts = dask.compute(*found._parts)
-    assert [len(part._rows) for part in parts] == sizes
-    np.testing.assert_array_equal(np.vstack([part._rows for part in parts]), X)
-    assert found._parts is found._parts
-    assert len(DistributedProjection(dask_array.zeros((2, 9), chunks=(2, 3)), 4, 1)._parts) == 2
-
-
-def test_knots_are_quantiles_of_different_rows(X, monkeypatch):
-    array = dask_array.from_array(X, chunks=(9, 7))
-    samples, projection_of = [], bound_module._projection_of
-
-    def watched(sample, n_knots, n_threads):
-        samples.append(sample)
-        return projection_of(sample, n_knots, n_threads)
-
-    monkeypatch.setattr(bound_module, "_projection_of", watched)
-    for n, expected in ((30, 30), (31, 30), (29, 29), (12, 12)):
-        monkeypatch.setattr(bound_module, "_SAMPLE_ROWS", n)
-        samples.clear()
-        DistributedProjection(array, 4, 1)
-        (sample,) = samples
-        # In the order of the rows.
-        places = [np.flatnonzero((row == X).all(axis=1)) for row in sample]
-        chosen = [place[0] for place in places]
-        assert len(set(chosen)) == len(sample) == expected
-        assert chosen == sorted(chosen)
 
 
 def test_some_projected_rows_are_pickled_as_rows(rng, X):
@@ -437,23 +239,22 @@ def test_a_system_is_that_of_one_machine(rng, X, chunks, has_weights):
     assert_close(solution.X, np.linalg.solve(A, Y), 1e-7)
 
 
-@each("name", [None, "knots", "pivoted-cholesky"])
-@each_weights
-def test_preconditioners_are_those_of_one_machine(rng, X, name, has_weights):
-    X[:, 5] = rng.random(30)
-    scale = weights_of(rng, has_weights, 30)
-    system, whole = systems(X, (9, 7), scale, preconditioner=name)
-    V = rng.normal(size=(30, 2))
-    found = system.preconditioner.solve(V)
-    if name is None:
-        np.testing.assert_array_equal(found, V)
-    elif name == "knots":
-        assert_close(found, whole.preconditioner.solve(V), 1e-8)
-    else:
-        assert isinstance(system.preconditioner, Landmarks)
-        # Of few pivots, which need not be the same.
-        errors = [system.preconditioner.solve(system.multiply(V)) - V]
-        assert np.linalg.norm(errors) < np.linalg.norm(system.multiply(V) / system.s - V)
+@each(
+    ("shape", "chunks", "expected"),
+    [
+        ((30, 7), (10, 3), [0, 3, 6, 7]),
+        ((30, 7), (10, 4), [0, 4, 7]),
+        ((30, 7), (30, 7), [0, 7]),
+        # Chunked by rows alone: as many blocks, of nearly as many columns each.
+        ((30, 7), (10, 7), [0, 2, 4, 7]),
+        ((30, 7), (15, 7), [0, 3, 7]),
+        ((30, 2), (3, 2), [0, 1, 2]),
+        ((30, 1), (3, 1), [0, 1]),
+        ((30, 0), (30, 0), [0, 0]),
+    ],
+)
+def test_blocks_are_chunks_of_columns_or_as_many_as_chunks_of_rows(shape, chunks, expected):
+    assert edges_of(dask_array.zeros(shape, chunks=chunks)) == expected
 
 
 @each("solver", ["auto", "cg", "cholesky"])

@@ -1,8 +1,6 @@
 """Support vector machines of dask arrays, and a cluster that loses workers."""
 
-import json
 import pickle
-import signal
 from itertools import pairwise
 
 import numpy as np
@@ -18,7 +16,7 @@ from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
 from histrs.svm._distributed import DaskRows
 from histrs.svm._rows import FeatureRows, RowsWithIntercept
-from tests.helpers import assert_close, start_python
+from tests.helpers import assert_close
 
 dask = pytest.importorskip("dask", reason="needs dask: histrs[dask]")
 dask_array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
@@ -304,78 +302,3 @@ def test_the_intersection_svm_says_how(rng):
         model.partial_fit(part.compute(), labels, classes=np.unique(y))
         expected.partial_fit(rows, labels, classes=np.unique(y))
     np.testing.assert_array_equal(model.coef_, expected.coef_)
-
-
-# ---- clusters ------------------------------------------------------------------------------------
-
-CLUSTER = """
-import json, os, signal, sys, warnings
-
-sys.warnoptions.clear()  # the workers' own: dask's warnings are not ours
-warnings.simplefilter("ignore")
-import dask
-import dask.array as da
-import numpy as np
-from distributed import Client, LocalCluster
-from histrs.svm import BundleSVC
-from histrs.svm._distributed import DistributedRows
-
-gradients = DistributedRows.gradients
-rng = np.random.default_rng(0)
-X = rng.random((400, 6))
-y = X[:, 0] + X[:, 1] ** 2 + 0.2 * rng.standard_normal(400) > 0.9
-rows = da.from_array(X, chunks=(100, 3))
-
-
-def fitted(X):
-    return BundleSVC(alpha=1e-2, tol=1e-8).fit(X, y)
-
-
-def bits(values):
-    return values.tobytes().hex()
-
-
-def killing(pid, nth):
-    calls = []
-
-    def sums(*arguments):
-        calls.append(1)
-        if len(calls) == nth:
-            os.kill(pid, signal.SIGKILL)
-        return gradients(*arguments)
-
-    return sums
-
-
-if __name__ == "__main__":
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    found = {}
-    with LocalCluster(**options) as cluster, Client(cluster) as client:
-        pids = list(client.run(os.getpid).values())
-        # In the middle of the passes, one of the workers is gone.
-        DistributedRows.gradients = killing(pids[0], 3)
-        model = fitted(rows)
-        DistributedRows.gradients = gradients
-        found["killed in fit"] = bits(model.decision_function(X))
-        found["predictions of dask rows"] = bits(model.decision_function(rows))
-    with dask.config.set(scheduler="synchronous"):
-        found["alone"] = bits(fitted(rows).decision_function(X))
-    found["one machine"] = bits(fitted(X).decision_function(X))
-    print(json.dumps(found))
-"""
-
-
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_killed_worker_changes_no_bit():
-    pytest.importorskip("distributed", reason="needs dask.distributed: histrs[dask]")
-    with start_python(CLUSTER) as process:
-        out, err = process.communicate(timeout=240)
-    assert process.returncode == 0, err
-    found = json.loads(out.splitlines()[-1])
-    assert found["killed in fit"] == found["alone"]
-    killed, distributed, one = (
-        np.frombuffer(bytes.fromhex(found[k]))
-        for k in ("killed in fit", "predictions of dask rows", "one machine")
-    )
-    assert_close(distributed, killed, 1e-12)
-    assert_close(killed, one, 5e-3)

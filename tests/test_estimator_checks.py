@@ -202,7 +202,7 @@ def expected_failed_checks(estimator):
     if isinstance(estimator, (MetricKNNClassifier, MetricKNNRegressor)):
         counts = (
             "a sample of weight 2 is one neighbour with two votes, and a repeated one two; those "
-            "of weight 0 are left out, which test_neighbors.py tests"
+            "of weight 0 are left out, which tests/contract.py tries"
         )
         votes = (
             "expects the heavy class nearly everywhere, but weights are those of the votes of a "

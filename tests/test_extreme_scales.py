@@ -47,7 +47,7 @@ from histrs.transport import (
     sinkhorn_barycenter,
     sinkhorn_divergences,
 )
-from tests.helpers import of_terms
+from tests.helpers import build
 
 ignore_iterations = pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 
@@ -70,15 +70,11 @@ def test_features_of_any_size(rng, options, scale, weights):
     X = rng.random((16, 2))
     y = np.sin(5 * X[:, 0]) + 0.1 * rng.normal(size=16)
     X *= scale
-    classifier = IntersectionGPClassifier(
-        **of_terms(max_iter=20, feature_weights=weights, **options, random_state=0)
-    )
+    classifier = build(IntersectionGPClassifier, max_iter=20, feature_weights=weights, **options)
     probabilities = classifier.fit(X, y > 0).predict_proba(X)
     assert np.isfinite(probabilities).all()
     for size in (1.0, 1e300):
-        model = IntersectionGPRegressor(
-            **of_terms(max_iter=20, feature_weights=weights, **options, random_state=0)
-        )
+        model = build(IntersectionGPRegressor, max_iter=20, feature_weights=weights, **options)
         refusal = None
         try:
             model.fit(X, y * size)
@@ -134,15 +130,13 @@ def test_powers_of_large_nodes():
 @pytest.mark.parametrize("fixed", [{}, {"noise_bounds": "fixed"}, {"amplitude_bounds": "fixed"}])
 def test_a_kernel_that_is_nearly_zero(rng, fixed):
     X, y = rng.random((5, 12)) * 1e-312, rng.random(5)
-    model = IntersectionGPRegressor(
-        **of_terms(
-            optimizer="nelder-mead",
-            feature_weights=None,
-            intercept_variance=0.0,
-            max_iter=20,
-            **fixed,
-            random_state=0,
-        )
+    model = build(
+        IntersectionGPRegressor,
+        optimizer="nelder-mead",
+        feature_weights=None,
+        intercept_variance=0.0,
+        max_iter=20,
+        **fixed,
     )
     mean, std = model.fit(X, y).predict(X, return_std=True)
     np.testing.assert_allclose(mean, y.mean())

@@ -8,8 +8,6 @@ import pytest
 from scipy import sparse
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import make_pipeline
 
 from histrs.feature_selection import SelectRelevant
 from histrs.feature_selection._components import short
@@ -269,13 +267,6 @@ def test_more_rows_than_are_looked_at():
     y = X[:, 5] + 0.2 * rng.normal(size=2200)
     select = SelectRelevant(n_sweeps=2, random_state=0).fit(X, y)
     assert select.get_support(indices=True).tolist() == [5]
-
-
-def test_in_a_pipeline(rng):
-    X, y = additive(rng)
-    y = y - np.abs(4 * X[:, 2] - 2) + 3 * X[:, 2]
-    model = make_pipeline(SelectRelevant(n_sweeps=20, random_state=0), LinearRegression())
-    assert model.fit(X, y).score(X, y) > 0.5
 
 
 def test_bad_input(rng):

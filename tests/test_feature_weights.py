@@ -14,7 +14,7 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning.feature_weights import _CLEAR, _log_evidence
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import of_terms
+from tests.helpers import build, of_terms
 from tests.oracles import hyperparameters as oracle
 
 
@@ -43,7 +43,7 @@ def test_counts_are_left_as_they_are(rng, model_class, container):
     if model_class is IntersectionGPClassifier:
         y = y > np.median(y)
     chosen = model_class(random_state=0).fit(container(X), y)
-    given = model_class(**of_terms(feature_weights=None, random_state=0)).fit(container(X), y)
+    given = build(model_class, feature_weights=None).fit(container(X), y)
     assert is_unweighted(chosen)
     np.testing.assert_array_equal(
         chosen.latent_mean_and_variance(container(X))[0],
@@ -58,7 +58,7 @@ def test_units_are_divided_out(rng, model_class):
         y = y > np.median(y)
     chosen, given = (
         model_class(random_state=0).fit(X, y),
-        model_class(**of_terms(feature_weights="scale", random_state=0)).fit(X, y),
+        build(model_class, feature_weights="scale").fit(X, y),
     )
     np.testing.assert_array_equal(chosen.feature_weights_, given.feature_weights_)
     np.testing.assert_array_equal(
@@ -174,10 +174,8 @@ def test_the_unit_of_all_columns_does_not_matter(rng, exponent):
 )
 def test_given_noise_and_amplitude_are_of_columns_by_their_spread(rng, fixed):
     X, y = counts(rng)
-    model = IntersectionGPRegressor(**of_terms(**fixed, random_state=0)).fit(X, y)
-    given = IntersectionGPRegressor(
-        **of_terms(feature_weights="scale", **fixed, random_state=0)
-    ).fit(X, y)
+    model = build(IntersectionGPRegressor, **fixed).fit(X, y)
+    given = build(IntersectionGPRegressor, feature_weights="scale", **fixed).fit(X, y)
     np.testing.assert_array_equal(model.feature_weights_, given.feature_weights_)
 
 

@@ -12,17 +12,25 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV
 
 from histrs._calibration import fit_calibration
-from histrs.gaussian_process import GPClassifier, GPRegressor, LikelihoodSearch
+from histrs.gaussian_process import (
+    GPClassifier,
+    GPRegressor,
+    LikelihoodSearch,
+    SPDGPClassifier,
+    SPDGPRegressor,
+)
 from histrs.gaussian_process._bound import all_pairs as system
 from histrs.gaussian_process._learning import problem
-from histrs.gaussian_process._learning.problem import Problem
 from histrs.gaussian_process.kernels import (
     Constant,
+    Divergence,
     Intersection,
     Kernel,
     Linear,
+    LogEuclidean,
     MinMax,
     Radial,
     Splines,
@@ -164,45 +172,6 @@ def test_many_rows_learn_the_kernel_from_some(data, monkeypatch):
     assert whole > given(noise=1.0, amplitude=0.1).fit(X, y).log_marginal_likelihood()
 
 
-def test_rows_that_the_kernel_is_learned_from_are_drawn_where_there_are_many(data, monkeypatch):
-    X, y, _ = data
-    seen, of_rows = [], Problem.of_rows
-
-    def watched(self, rows, **options):
-        seen.append(rows)
-        return of_rows(self, rows, **options)
-
-    monkeypatch.setattr(Problem, "of_rows", watched)
-    expected = regressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(problem, "_LEARNING_ROWS", 60)
-    random = np.random.RandomState(0)
-    before = random.get_state()[1:3]
-    all_rows = regressor(random_state=random).fit(X, y)
-    assert seen == []
-    # Where nothing is random, nothing is drawn.
-    np.testing.assert_array_equal(random.get_state()[1], before[0])
-    assert random.get_state()[2] == before[1]
-    np.testing.assert_array_equal(all_rows.theta_, expected.theta_)
-    monkeypatch.setattr(problem, "_LEARNING_ROWS", 59)
-    some = regressor(random_state=0).fit(X, y)
-    (rows,) = seen
-    assert len(rows) == 59
-    assert np.all(np.diff(rows) > 0)
-    assert not np.array_equal(some.theta_, expected.theta_)
-    seen.clear()
-    noise = made(GPRegressor, random_state=0).fit(X, y).noise_
-    assert seen == []
-    monkeypatch.setattr(problem, "_LEARNING_ROWS", 1000)
-    assert made(GPRegressor, random_state=0).fit(X, y).noise_ == noise
-
-
-def test_what_is_factorised_learns_noise_from_all_rows(data, monkeypatch):
-    X, y, _ = data
-    expected = regressor(random_state=0).fit(X, y)
-    monkeypatch.setattr(problem, "_SCALE_ROWS", 10)
-    np.testing.assert_array_equal(regressor(random_state=0).fit(X, y).theta_, expected.theta_)
-
-
 def test_what_is_learned_is_likeliest_of_weighted_rows(data, rng):
     X, y, _ = data
     model = regressor(random_state=0).fit(X, y, rng.choice([0.1, 1.0, 4.0], 60))
@@ -221,6 +190,19 @@ def test_a_search_begins_with_kernels_all_over_the_bounds():
     assert fixed.starts(fixed.free()) == []
 
 
+def test_kernels_are_compared_where_noise_and_amplitude_are_given(data):
+    X, y, _ = data
+
+    def fitted(gamma, bounds):
+        kernel = Constant(AMPLITUDE, "fixed") * Gaussian(gamma, bounds)
+        return GPRegressor(kernel, noise=NOISE, noise_bounds="fixed").fit(X, y)
+
+    # Where the search would begin, all rows are alike.
+    learned = fitted(1e-3, (1e-3, 1e3)).log_marginal_likelihood()
+    for gamma in np.geomspace(1e-3, 1e3, 13):
+        assert learned >= fitted(gamma, "fixed").log_marginal_likelihood() - 1e-6
+
+
 def test_leave_one_out_is_a_refit_without_the_row(data):
     X, y, _ = data
     model = given().fit(X, y)
@@ -235,27 +217,39 @@ def test_leave_one_out_is_a_refit_without_the_row(data):
         assert_close(std[i], y.std() * np.sqrt(variance), 1e-9)
 
 
-@pytest.mark.parametrize("make", [regressor, classifier])
-def test_rows_come_and_go(data, make):
-    X, y, X_star = data
-    y = y if make is regressor else np.digitize(y, [3.0, 6.0])
-    model = given(make).fit(X[:40], y[:40])
-    model.predict(X_star, return_std=True)
+TAKEN = {
+    "of one's own": Gaussian(),
+    "radial": Radial("matern-3/2", 1.0),
+    "counts": MinMax(0.3, "fixed"),
+    "sum": MinMax(0.3, "fixed") + Linear(0.1, "fixed"),
+    "tangent": Tangent(GAMMA),
+    "log-Euclidean": LogEuclidean(GAMMA),
+    "divergence": Divergence(GAMMA),
+}
+
+
+@pytest.mark.parametrize("classes", [False, True], ids=["numbers", "classes"])
+@pytest.mark.parametrize("kernel", TAKEN.values(), ids=TAKEN)
+def test_rows_come_and_go(rng, kernel, classes):
+    signals = rng.standard_normal((60, 3, 20))
+    covariances = isinstance(kernel, (Tangent, LogEuclidean, Divergence))
+    X = signals @ signals.mT / 20 if covariances else rng.poisson(1.0, (60, 9)).astype(float)
+    y = X.reshape(60, 9)[:, 0] + rng.normal(size=60)
+    makes = (SPDGPRegressor, SPDGPClassifier) if covariances else (GPRegressor, GPClassifier)
+    y = np.digitize(y, np.quantile(y, [0.3, 0.7])) if classes else y
+    model = makes[classes](AMPLITUDE * kernel, noise=NOISE, optimizer=None).fit(X[:40], y[:40])
+    taken, of_first = model.kernel_, model.kernel_(X)
     model.partial_fit(X[40:55], y[40:55]).partial_fit(X[55:], y[55:]).forget([0, 7, 41])
     kept = np.setdiff1d(np.arange(60), [0, 7, 41])
-    assert np.array_equal(model.X_fit_, X[kept])
-    expected = given(make).fit(X[kept], y[kept])
-    if make is classifier:
-        latent, variance = model.latent_mean_and_variance(X_star)
-        assert_close(latent, expected.latent_mean_and_variance(X_star)[0], 1e-8)
-        assert_close(variance, expected.latent_mean_and_variance(X_star)[1], 1e-8)
-        return
-    # The unit of the targets is that of the first fit.
-    unit, other = y[:40].std() ** 2, y[kept].std() ** 2
-    assert model.y_std_[0] == y[:40].std()
-    assert_close(model.predict(X_star), expected.predict(X_star), 1e-8)
-    variances = [m.predict(X_star, return_std=True)[1] ** 2 for m in (model, expected)]
-    assert_close(variances[0] / unit, variances[1] / other, 1e-8)
+    assert len(model.Y_fit_) == 57
+    # Sizes and references stay those of the first fit, and so does the unit of the targets.
+    np.testing.assert_array_equal(model.kernel_(X), of_first)
+    K = AMPLITUDE * taken(X[kept]) + NOISE * np.eye(57)
+    Y = model.Y_fit_ - (model.Y_fit_.mean(axis=0) if taken.leaves_level and classes else 0.0)
+    if not classes:
+        assert model.y_std_[0] == pytest.approx(y[:40].std())
+        Y = Y / model.y_std_
+    assert_close(model._standard_weights / AMPLITUDE, np.linalg.solve(K, Y), 1e-7)
 
 
 def test_an_error_leaves_everything_as_it_was(data):
@@ -310,18 +304,6 @@ def test_probabilities_are_calibrated(rng):
     assert_close(model.calibration_.matrix, expected.matrix, 1e-6)
     assert_close(model.calibration_.offset, expected.offset, 1e-6)
     assert np.array_equal(model.predict(X), model.classes_[(model.decision_function(X) > 0) * 1])
-
-
-def test_survives_pickle(data):
-    X, y, X_star = data
-    model = regressor().fit(X, y)
-    copy = pickle.loads(pickle.dumps(model))
-    assert "_posterior" not in vars(copy)
-    for a, b in zip(
-        model.predict(X_star, return_std=True), copy.predict(X_star, return_std=True), strict=True
-    ):
-        assert_close(a, b, 1e-12)
-    assert_close(copy.dual_coef_, model.dual_coef_, 1e-12)
 
 
 def test_too_many_rows_for_the_memory_are_refused(data, monkeypatch):
@@ -463,6 +445,8 @@ def test_terms_of_different_rows_are_refused_by_name(rng):
         GPRegressor(Radial(length=-1.0)).fit(X, y)
     with pytest.raises(TypeError, match="is no kernel and no positive number"):
         Radial() + "linear"
+    with pytest.raises(ValueError, match=r"intersection_weight = 1\.5: it is between 0 and 1"):
+        GPRegressor(MinMax(1.5)).fit(np.abs(X), y)
     with pytest.raises(ValueError, match="n_restarts = -1"):
         GPRegressor(optimizer=LikelihoodSearch(n_restarts=-1)).fit(X, y)
     with pytest.raises(ValueError, match="method = 'bfgs'"):
@@ -484,19 +468,11 @@ def test_a_constant_factor_is_the_amplitude(data):
     assert len(fixed.theta_) == 1
 
 
-def test_views_of_two_terms_come_and_go_together(rng):
+def test_parameters_of_one_term_leave_what_the_other_took(rng):
     X = rng.poisson(1.0, size=(40, 5)).astype(float)
-    y = X[:, 0] + rng.normal(size=40)
-    kernel = MinMax(0.3, "fixed") + Linear(0.1, "fixed")
-    model = GPRegressor(kernel, noise=NOISE, optimizer=None).fit(X[:30], y[:30])
-    taken = model.kernel_
-    model.partial_fit(X[30:], y[30:]).forget([2, 35])
-    kept = np.setdiff1d(np.arange(40), [2, 35])
-    K = taken(X[kept]) + NOISE * np.eye(38)
-    weights = np.linalg.solve(K, model.Y_fit_[:, 0])
-    assert_close(model.predict(X), model.y_mean_ + taken(X, X[kept]) @ weights, 1e-8)
-    for size, mean in ((1e-3, taken.k1.mean_sum_), (1.0, taken.k1.mean_sum_)):
-        assert taken.with_parameters({"k2__variance": size}).k1.mean_sum_ == mean
+    taken = GPRegressor(MinMax() + Linear(), optimizer=None).fit(X, X[:, 0]).kernel_
+    for size in (1e-3, 1.0):
+        assert taken.with_parameters({"k2__variance": size}).k1.mean_sum_ == taken.k1.mean_sum_
 
 
 @pytest.mark.parametrize("name", ["relevance", "ard"])
@@ -511,3 +487,13 @@ def test_weights_of_features_are_one_for_each(term):
     X = np.random.default_rng(0).random((20, 3))
     with pytest.raises(ValueError, match=r"shape \(2,\), and X has 3 features"):
         GPRegressor(term(feature_weights=[1.0, 2.0])).fit(X, X[:, 0])
+
+
+def test_parameters_of_kernels_are_searched(data):
+    X, y, _ = data
+    model = GPRegressor(Radial(length=1.0), noise=NOISE, optimizer=None)
+    lengths = [1e-3, 1.0]
+    search = GridSearchCV(model, {"kernel__length": lengths}, cv=3).fit(X, y)
+    assert search.best_params_ == {"kernel__length": 1.0}
+    with pytest.raises(ValueError, match="'width' is no parameter of"):
+        model.set_params(kernel__width=2.0)

@@ -9,8 +9,8 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs.prototypes import _gamma
 from histrs.prototypes._base import Training
-from histrs.prototypes._gamma import _count_folds, _possible_folds, held_out_inverse_temperature
-from histrs.prototypes._learned import LearnedPrototypes, scale_gamma
+from histrs.prototypes._gamma import _possible_folds, held_out_inverse_temperature
+from histrs.prototypes._learned import LearnedPrototypes
 
 
 class Asked(LearnedPrototypes):
@@ -81,30 +81,6 @@ def test_every_fold_leaves_each_class_what_it_needs(compression):
         assert found == (n_folds if enough else 0), smallest
 
 
-def test_too_few_rows_for_folds_are_named():
-    parameters = {"compression": 0.3, "gamma": "cv"}
-    assert _count_folds(of_sizes(4, 2), parameters) == 2
-    with pytest.raises(ValueError, match="class 1 has 1 of 5 rows for 1 prototypes"):
-        _count_folds(of_sizes(4, 1), parameters)
-    with pytest.raises(ValueError, match="class 0 has 3 of 12 rows for 3 prototypes"):
-        _count_folds(of_sizes(3, 9), {"compression": 3, "gamma": "cv"})
-
-
-def test_a_search_trains_quietly_on_the_rows_that_are_kept(asked):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = _gamma.searched_gamma(asked, training(30), 1.5, np.random.RandomState(0))
-    assert found == 6.0
-    assert len(asked.fits) == 3 * len(_gamma._FACTORS)
-    for fit, factor in zip(asked.fits, np.repeat(_gamma._FACTORS, 3), strict=True):
-        assert fit["gamma"] == 1.5 * factor
-        assert (fit["verbose"], fit["class_weight"], fit["calibration"]) == (0, None, None)
-        assert fit["random_state"] == asked.fits[0]["random_state"]
-        assert len(fit["rows"]) == 20
-    left_out = [np.setdiff1d(np.arange(30), fit["rows"]) for fit in asked.fits[:3]]
-    np.testing.assert_array_equal(np.sort(np.concatenate(left_out)), np.arange(30))
-
-
 def test_the_temperature_is_that_of_rows_left_out(asked, monkeypatch):
     asked.set_params(gamma=2.0)
     with warnings.catch_warnings():
@@ -133,12 +109,3 @@ def test_the_temperature_is_that_of_rows_left_out(asked, monkeypatch):
     asked.fits.clear()
     assert held_out_inverse_temperature(asked, training(3), np.random.RandomState(0)) == 1.0
     assert not asked.fits
-
-
-def test_the_scale_is_where_samples_are_one_unit_away():
-    assert scale_gamma(np.array([2.0, 6.0]), None) == 0.5
-    assert scale_gamma(np.array([2.0, 6.0], dtype=np.float32), np.array([1.0, 0.0])) == 2.0**-0.5
-    # Of samples that are where they belong, it is any number.
-    assert scale_gamma(np.zeros(3), None) == 1.0
-    assert scale_gamma(np.array([2.0, 2.0]), None, rounding=2.0) == 1.0
-    assert scale_gamma(np.array([2.0, 2.0]), None, rounding=1.9) == 2.0**-0.5

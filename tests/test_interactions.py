@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_iris
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process.kernels import Interactions, Intersection
-from tests.helpers import of_terms
+from tests.helpers import build
 from tests.oracles import interactions as oracle
 from tests.oracles import intersection
 
@@ -76,14 +76,12 @@ def dense(model, X, y, X_star):
 @pytest.mark.parametrize("options", SOLVERS)
 def test_the_posterior_is_that_of_the_dense_kernel(data, options):
     X, y, X_star = data
-    model = IntersectionGPRegressor(
-        **of_terms(
-            interactions=[(1, 0), (4, 2), (0, 3)],
-            n_interaction_knots=6,
-            **KEPT,
-            **options,
-            random_state=0,
-        )
+    model = build(
+        IntersectionGPRegressor,
+        interactions=[(1, 0), (4, 2), (0, 3)],
+        n_interaction_knots=6,
+        **KEPT,
+        **options,
     ).fit(X / X.max(axis=0), y)
     X, X_star = X / X.max(axis=0), X_star / X.max(axis=0)
     assert model.interactions_.tolist() == [[0, 1], [2, 4], [0, 3]]
@@ -108,7 +106,7 @@ def test_the_posterior_is_that_of_the_dense_kernel(data, options):
 @pytest.mark.parametrize("options", SOLVERS)
 def test_functions_are_the_terms_of_the_mean(data, options):
     X, y, _ = data
-    model = IntersectionGPRegressor(**of_terms(n_interactions=2, **options, random_state=0)).fit(
+    model = build(IntersectionGPRegressor, n_interactions=2, **options).fit(
         X, np.column_stack([y, -y])
     )
     functions = model.pair_functions(return_std=True)
@@ -138,9 +136,7 @@ def test_weights_of_rows_are_shares_of_the_noise(data, options):
     X, X_star = X / X.max(axis=0), X_star / X.max(axis=0)
     weight = np.random.default_rng(0).uniform(0.2, 3.0, len(X))
     weight[5] = 0.0
-    model = IntersectionGPRegressor(
-        **of_terms(interactions=[(0, 1), (2, 4)], **KEPT, **options, random_state=0)
-    )
+    model = build(IntersectionGPRegressor, interactions=[(0, 1), (2, 4)], **KEPT, **options)
     found = clone(model).fit(X[:60], y[:60], sample_weight=weight[:60])
     found.partial_fit(X[60:], y[60:], sample_weight=weight[60:])
     mean, std = found.predict(X_star, return_std=True)
@@ -161,7 +157,7 @@ def test_weights_of_rows_are_shares_of_the_noise(data, options):
     explained = found.explain(X_star)
     np.testing.assert_allclose(explained.values.sum(axis=1) + explained.offset, mean)
     # Learned, too, a row of weight 0 is not there.
-    learned = IntersectionGPRegressor(**of_terms(n_interactions=2, **options, random_state=0))
+    learned = build(IntersectionGPRegressor, n_interactions=2, **options)
     zero = np.append(weight, 0.0)
     one = clone(learned).fit(np.vstack([X, X[:1]]), np.append(y, 99.0), sample_weight=zero)
     other = clone(learned).fit(X, y, sample_weight=weight)
@@ -171,9 +167,7 @@ def test_weights_of_rows_are_shares_of_the_noise(data, options):
 
 def test_a_pair_holds_no_main_effect(data):
     X, y, _ = data
-    model = IntersectionGPRegressor(**of_terms(interactions=[(0, 4)], **KEPT, random_state=0)).fit(
-        X / X.max(axis=0), y
-    )
+    model = build(IntersectionGPRegressor, interactions=[(0, 4)], **KEPT).fit(X / X.max(axis=0), y)
     (function,) = model.pair_functions()
     (s, _), column = function.knots, X[:, 0] / X[:, 0].max()
     # Whatever the second feature is, the mean over the training values of the first is 0.
@@ -218,9 +212,7 @@ def test_the_pair_that_interacts_is_found():
 @pytest.mark.parametrize("options", [{}, {"solver": "cg", "tol": 1e-8}])
 def test_the_slope_of_the_likelihood(data, options):
     X, y, _ = data
-    model = IntersectionGPRegressor(**of_terms(n_interactions=3, **options, random_state=0)).fit(
-        X, y
-    )
+    model = build(IntersectionGPRegressor, n_interactions=3, **options).fit(X, y)
     assert len(model.theta_) == 3
     theta = model.theta_ + np.array([0.1, -0.2, 0.3])
     _, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
@@ -260,7 +252,7 @@ def test_pairs_of_noise_weigh_little():
 def test_rows_come_and_go(data, options):
     X, y, X_star = data
     kept = {**KEPT, "interactions": [(0, 1), (2, 4)], "feature_weights": "scale", **options}
-    model = IntersectionGPRegressor(**of_terms(**kept, random_state=0)).fit(X[:60], y[:60])
+    model = build(IntersectionGPRegressor, **kept).fit(X[:60], y[:60])
     grown = clone(model).fit(X[:60], y[:60]).partial_fit(X[60:], y[60:])
     back = pickle.loads(pickle.dumps(grown)).forget(np.arange(60, 80))
     np.testing.assert_allclose(back.predict(X_star), model.predict(X_star), rtol=1e-6)
@@ -350,9 +342,7 @@ def test_the_preconditioner_keeps_iterations_few():
     y = 4 * X[:, 0] * X[:, 3] + X[:, 1] + 0.1 * rng.normal(size=1500)
     kept = {"optimizer": None, "noise": 1e-3, "solver": "cg", "interactions": [(0, 3), (1, 2)]}
     steps = [
-        IntersectionGPRegressor(**of_terms(**kept, preconditioner=name, random_state=0))
-        .fit(X, y)
-        .n_iter_[0]
+        build(IntersectionGPRegressor, **kept, preconditioner=name).fit(X, y).n_iter_[0]
         for name in ("auto", "pivoted-cholesky", None)
     ]
     assert steps[0] < steps[2] / 4
@@ -372,6 +362,8 @@ def test_names_of_features():
     assert function.features == (0, 2)
     with pytest.raises(ValueError, match=r"\(0, 1\) is not among the pairs"):
         model.pair_functions([("a", "b")])
+    with pytest.raises(ValueError, match=r"no feature 'z'; features are \['a', 'b', 'c'\]"):
+        IntersectionGPClassifier(Intersection() + Interactions([("a", "z")])).fit(frame, y)
 
 
 @pytest.mark.parametrize(
@@ -393,13 +385,16 @@ def test_names_of_features():
             "can only choose pairs in Intersection",
         ),
         ({"n_interactions": 1, "log_det": "bound", "optimizer": "nelder-mead"}, "log_det"),
+        ({"interactions": [(0, 1)], "log_det": "bound", "optimizer": "nelder-mead"}, "log_det"),
+        ({"n_interactions": 1, "variance": "fine"}, "variance='fine'"),
         ({"n_interactions": 1, "variance": "coarse"}, "variance='coarse'"),
+        ({"interactions": [(0, 1)], "variance": "coarse-quantized"}, "variance='coarse-quantized'"),
         ({"n_interactions": 1, "solver": "coordinate-descent"}, "coordinate-descent"),
     ],
 )
 def test_what_does_not_go_together_is_refused(data, options, said):
     X, y, _ = data
-    model = IntersectionGPRegressor(**of_terms(**options, random_state=0))
+    model = build(IntersectionGPRegressor, **options)
     with pytest.raises(ValueError, match=said):
         model.fit(X, y)
     assert not hasattr(model, "dual_coef_")
@@ -430,7 +425,7 @@ def test_without_pairs_there_are_none(data):
     X, y, _ = data
     model = IntersectionGPRegressor(random_state=0).fit(X, y)
     assert model.interactions_.shape == (0, 2)
-    assert model.pair_functions() == []
+    assert model.pair_functions() == model.pair_functions([]) == []
     with pytest.raises(ValueError, match="no pairs"):
         model.pair_functions([(0, 1)])
     # Of columns that do not vary, nothing is found.
@@ -438,6 +433,8 @@ def test_without_pairs_there_are_none(data):
         X[:, [0, 3]], y
     )
     assert still.interactions_.shape == (0, 2)
+    with pytest.raises(ValueError, match=r"Interactions\(pairs=3\) needs two features or more"):
+        IntersectionGPRegressor(Intersection() + Interactions(3)).fit(X[:, :1], y)
 
 
 @given(st.integers(2, 30), st.integers(2, 5), st.integers(2, 6), st.integers(0, 2**32 - 1))

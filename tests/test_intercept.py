@@ -1,7 +1,5 @@
 """A constant beside the functions of the features, against a column that is one."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,7 +8,7 @@ from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import assert_close, of_terms
+from tests.helpers import assert_close, build, of_terms
 
 pytestmark = pytest.mark.simd_paths
 
@@ -42,10 +40,8 @@ def with_column(X):
 def pair(X, y, model_class=IntersectionGPRegressor, sample_weight=None, **given):
     """Return a model with an intercept, and one with the column in its place."""
     given = {**GIVEN, **given}
-    model = model_class(**of_terms(intercept_variance=C, **given, random_state=0)).fit(
-        X, y, sample_weight=sample_weight
-    )
-    other = model_class(**of_terms(intercept_variance=0.0, **given, random_state=0))
+    model = build(model_class, intercept_variance=C, **given).fit(X, y, sample_weight=sample_weight)
+    other = build(model_class, intercept_variance=0.0, **given)
     return model, other.fit(with_column(X), y, sample_weight=sample_weight)
 
 
@@ -69,20 +65,44 @@ def test_predictions_and_their_uncertainty(rng, solver, container, weighted):
     assert_close(model.dual_coef_, other.dual_coef_, 1e-5)
 
 
-def test_a_constant_of_variance_one(rng):
-    X, y = data(rng, 30)
-    model = IntersectionGPRegressor(
-        **of_terms(intercept_variance=1.0, **GIVEN, random_state=0)
-    ).fit(X, y)
-    other = IntersectionGPRegressor(**of_terms(intercept_variance=0.0, **GIVEN, random_state=0))
-    T = np.hstack([X, np.ones((30, 1))])
-    assert_close(model.predict(X), other.fit(T, y).predict(T), 1e-6)
+EXACTLY = {"exact": {"solver": "cholesky"}, "by iterations": {"solver": "cg", "tol": 1e-9}}
+ASKED = {
+    "blocks of coordinates": ({"solver": "greedy-block", "tol": 1e-6}, "predict", 1e-4),
+    "rows left out": ({}, "predict_leave_one_out", 1e-6),
+    "slopes": ({}, "log_marginal_likelihood", 1e-6),
+    "pairs": ({"interactions": [(0, 1), (2, 3)]}, "predict", 1e-8),
+    **{
+        f"{name}, {variance}": ({**way, "variance": variance}, "deviations", 1e-5)
+        for name, way in EXACTLY.items()
+        for variance in ("exact", "cached", "fine")
+    },
+    **{
+        f"{name}, {log_det}": ({**way, "log_det": log_det}, "likelihood", 1e-6)
+        for name, way in EXACTLY.items()
+        for log_det in ("lanczos", "bound")
+    },
+}
 
 
-def test_blocks_of_coordinates(rng):
-    X, y = data(rng, 30)
-    model, other = pair(X, y, solver="greedy-block", tol=1e-6)
-    assert_close(model.predict(X), other.predict(with_column(X)), 1e-4)
+def asked(model, name, T):
+    match name:
+        case "predict_leave_one_out":
+            return np.stack(model.predict_leave_one_out())
+        case "log_marginal_likelihood":
+            return model.log_marginal_likelihood(eval_gradient=True)[1]
+        case "likelihood":
+            return model.log_marginal_likelihood()
+        case "deviations":
+            return model.predict(T, return_std=True)[1]
+    return getattr(model, name)(T)
+
+
+@each(("given", "name", "rtol"), ASKED.values(), ids=ASKED)
+def test_all_that_is_asked(rng, given, name, rtol):
+    X, y = data(rng, 30 if given.get("solver") == "greedy-block" else 100)
+    T = data(rng, 30)[0]
+    model, other = pair(X, y + X[:, 2] * X[:, 3], **given)
+    assert_close(asked(model, name, T), asked(other, name, with_column(T)), rtol)
 
 
 @settings(max_examples=20, deadline=None)
@@ -92,30 +112,6 @@ def test_of_few_rows(n, d, seed):
     X, T = np.round(rng.random((n, d)), 1), rng.random((3, d))
     model, other = pair(X, rng.standard_normal((n, 2)))
     assert_close(model.predict(T), other.predict(with_column(T)), 1e-9)
-
-
-@each("variance", ["exact", "cached", "fine"])
-def test_other_variances(rng, variance):
-    X, y = data(rng, 150)
-    T = data(rng, 30)[0]
-    for solver in ("cholesky", "cg"):
-        model, other = pair(X, y, solver=solver, variance=variance, tol=1e-8)
-        std, expected = (
-            m.predict(rows, return_std=True)[1] for m, rows in ((model, T), (other, with_column(T)))
-        )
-        assert_close(std, expected, 1e-5)
-
-
-@each("variance", ["fine", "coarse", "coarse-quantized"])
-@each("weighted", [False, True])
-def test_bounds_are_above(rng, variance, weighted):
-    X, y = data(rng)
-    T = np.vstack([data(rng, 30)[0], np.zeros(4), np.full(4, 9.0)])
-    weights = rng.random(len(y)) + 0.1 if weighted else None
-    model, _ = pair(X, y, sample_weight=weights)
-    exact = model.predict(T, return_std=True)[1]
-    model.set_params(variance=variance)
-    assert np.all(model.predict(T, return_std=True)[1] >= exact * (1 - 1e-9))
 
 
 def test_certain_bounds(rng):
@@ -128,25 +124,15 @@ def test_certain_bounds(rng):
     assert np.all(upper >= exact * (1 - 1e-9))
 
 
-@each("log_det", ["lanczos", "bound"])
-@each("solver", ["cholesky", "cg"])
-def test_likelihood(rng, log_det, solver):
-    X, y = data(rng)
-    model, other = pair(X, y, log_det=log_det, solver=solver, tol=1e-8)
-    found, expected = (m.log_marginal_likelihood() for m in (model, other))
-    if (log_det, solver) == ("lanczos", "cholesky"):
-        slopes = [m.log_marginal_likelihood(eval_gradient=True)[1] for m in (model, other)]
-        assert_close(*slopes, 1e-8)
-    assert_close(found, expected, 1e-6)
-
-
 @each("transform", ["power", "exponential"])
 def test_slope_of_the_exponent(rng, transform):
     X, y = data(rng)
-    model = IntersectionGPRegressor(
-        **of_terms(
-            feature_transform=transform, exponent=0.7, intercept_variance=C, **GIVEN, random_state=0
-        )
+    model = build(
+        IntersectionGPRegressor,
+        feature_transform=transform,
+        exponent=0.7,
+        intercept_variance=C,
+        **GIVEN,
     ).fit(X, y)
     value, slope = model.log_marginal_likelihood(eval_gradient=True)
     step = 1e-5
@@ -156,13 +142,6 @@ def test_slope_of_the_exponent(rng, transform):
         below[k] -= step
         ends = [model.log_marginal_likelihood(theta) for theta in (above, below)]
         assert_close(slope[k], (ends[0] - ends[1]) / (2 * step), 1e-5 * (1 + abs(value)))
-
-
-def test_rows_left_out(rng):
-    X, y = data(rng)
-    found = np.array([m.predict_leave_one_out() for m in pair(X, y)])
-    assert_close(*found[:, 0], 1e-6)
-    assert_close(*found[:, 1], 1e-6)
 
 
 @each("solver", ["cholesky", "cg"])
@@ -195,39 +174,6 @@ def test_classes(rng, n_classes, solver):
         assert_close(found, expected, 1e-4)
 
 
-@each("n_interactions", [1, 2])
-def test_beside_pairs(rng, n_interactions):
-    X, y = data(rng)
-    model, other = pair(X, y + X[:, 2] * X[:, 3], interactions=[(0, 1), (2, 3)][:n_interactions])
-    T = data(rng, 20)[0]
-    for a, b in zip(
-        model.predict(T, return_std=True),
-        other.predict(with_column(T), return_std=True),
-        strict=True,
-    ):
-        assert_close(a, b, 1e-8)
-
-
-def test_dask_arrays(rng):
-    dask = pytest.importorskip("dask", reason="needs dask: histrs[dask]")
-    array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
-    X, y = data(rng)
-    T = data(rng, 20)[0]
-    with dask.config.set(scheduler="synchronous"):
-        for solver in ("cholesky", "cg"):
-            model, _ = pair(X, y, solver=solver, tol=1e-9)
-            lazy = IntersectionGPRegressor(
-                **of_terms(
-                    intercept_variance=C, **{**GIVEN, "solver": solver, "tol": 1e-9}, random_state=0
-                )
-            ).fit(array.from_array(X, chunks=(30, 2)), y)
-            for a, b in zip(
-                model.predict(T, return_std=True), lazy.predict(T, return_std=True), strict=True
-            ):
-                assert_close(a, b, 1e-6)
-            assert_close(model.predict(T), lazy.predict(array.from_array(T, chunks=(9, 2))), 1e-6)
-
-
 # ---- what is made of predictions -----------------------------------------------------------------
 
 
@@ -243,27 +189,6 @@ def test_tables(rng):
         assert np.all(np.abs(model.predict(T) - exact) <= bound)
 
 
-def test_explanations_add_up(rng):
-    X, y = data(rng)
-    model, _ = pair(X, y, interactions=[(0, 1)])
-    explanation = model.explain(X[:5])
-    assert_close(explanation.values.sum(axis=1) + explanation.offset, model.predict(X[:5]), 1e-9)
-    assert_close(explanation.offset, model.intercept_[0], 1e-12)
-    assert_close(model.predict(np.zeros((1, 4)))[0], model.intercept_[0], 0.3)
-    function = model.shape_functions(return_std=True)[0]
-    at_zero = function.knots == 0.0
-    assert np.all(function.values[at_zero] == 0.0)
-    assert np.all(function.std[at_zero] == 0.0)
-
-
-def test_it_is_kept_with_the_model(rng):
-    X, y = data(rng)
-    model = IntersectionGPRegressor(random_state=0).fit(X, y)
-    again = pickle.loads(pickle.dumps(model))
-    assert again.intercept_variance_ == model.intercept_variance_ > 0.0
-    assert np.array_equal(again.predict(X), model.predict(X))
-
-
 # ---- its variance --------------------------------------------------------------------------------
 
 
@@ -273,17 +198,6 @@ def test_default_is_of_the_kernels_size(rng):
     model = IntersectionGPRegressor(random_state=0).fit(X, y)
     weighed = (X * model.feature_weights_).sum(axis=1)
     assert_close(model.intercept_variance_, 3.0 * weighed.mean(), 1e-12)
-
-
-def test_repeated_rows_are_as_rows_of_weight(rng):
-    X, y = data(rng, 40)
-    repeats = rng.integers(1, 4, 40)
-    weighted = IntersectionGPRegressor(Intersection(feature_weights=None), random_state=0).fit(
-        X, y, repeats.astype(float)
-    )
-    repeated = IntersectionGPRegressor(Intersection(feature_weights=None), random_state=0)
-    repeated.fit(np.repeat(X, repeats, axis=0), np.repeat(y, repeats))
-    assert_close(weighted.intercept_variance_, repeated.intercept_variance_, 1e-12)
 
 
 def test_a_row_of_zeros_is_predicted_as_its_neighbours_say(rng):
@@ -308,12 +222,7 @@ def test_rows_of_zeros_alone(rng):
 def test_smooth_functions_and_coordinate_descent_go_without(rng):
     X, y = data(rng)
     for other in ({"smoothness": "cubic"}, {"solver": "coordinate-descent"}):
-        assert (
-            IntersectionGPRegressor(**of_terms(**other, random_state=0))
-            .fit(X, y)
-            .intercept_variance_
-            == 0.0
-        )
+        assert build(IntersectionGPRegressor, **other).fit(X, y).intercept_variance_ == 0.0
     with pytest.raises(ValueError, match="intercept_variance"):
         IntersectionGPRegressor(
             Intersection(intercept_variance=1.0), solver="coordinate-descent", random_state=0

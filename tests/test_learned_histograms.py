@@ -13,14 +13,12 @@ from scipy.optimize import approx_fprime
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import get_tags
 
 from histrs import _histrs
 from histrs.metrics import sinkhorn_distances
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _gamma
-from histrs.prototypes._descent import _Moments, descend
-from histrs.prototypes._histogram import _logarithms
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _decisive, _gamma
+from histrs.prototypes._divergence import Divergence
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.transport import grid_ground_distance
 from tests.oracles import prototypes as oracle
@@ -92,69 +90,6 @@ def test_gradient_by_finite_differences(rng, reg, gamma):
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=2e-6)
 
 
-def test_the_gradient_of_a_distance_vanishes_at_its_minimum(rng):
-    # One histogram, equal to the prototype of its class: only the other one moves.
-    X, _ = histograms(rng, 2)
-    X = (X + 0.01) / (X + 0.01).sum(axis=1, keepdims=True)
-    labels = np.array([0, 1])
-    _, gradient, _ = evaluate(X[:1], labels[:1], X, labels, line(8))
-    np.testing.assert_allclose(gradient[0], 0.0, atol=1e-9)
-    assert np.abs(gradient[1]).max() > 1e-3
-
-
-def test_the_mean_over_rows_is_that_of_batches(rng):
-    (X, y), (H, labels) = histograms(rng, 30), histograms(rng, 5)
-    weights = np.log(H + 0.01)
-    options = {"M": line(8), "reg": 0.3, "gamma": 1.0, "tol": 1e-11, "n_threads": 2}
-    value, gradient = TransportLoss(X, y, labels, **options)(weights, None)
-    loss = TransportLoss(X, y, labels, **options)
-    parts = [loss(weights, rows) for rows in np.array_split(rng.permutation(30), 3)]
-    np.testing.assert_allclose(value, np.mean([part[0] for part in parts]))
-    np.testing.assert_allclose(gradient, np.mean([p[1] for p in parts], axis=0), atol=1e-9)
-
-
-def test_starts_change_the_way_and_not_the_answer(rng):
-    (X, y), (H, labels) = histograms(rng, 20), histograms(rng, 5)
-    M = line(8)
-    cold = evaluate(X, y, H, labels, M)
-    starts = np.zeros((20, 5, 8), dtype=np.float32)
-    first = evaluate(X, y, H, labels, M, starts=starts)
-    assert first[0] == cold[0]
-    assert np.abs(starts).max() > 0.1
-    again = evaluate(X, y, H, labels, M, starts=starts)
-    np.testing.assert_allclose(again[0], cold[0], rtol=1e-10)
-    np.testing.assert_allclose(again[1], cold[1], atol=1e-8)
-    # From a start that is right, a single iteration suffices; from none it does not.
-    one = (X, y, H, labels, None, M, 0.5, 1.0, 1e-4, 1)
-    assert _histrs.histogram_compression_loss(*one, starts, 1)[2] <= 1e-4
-    assert _histrs.histogram_compression_loss(*one, None, 1)[2] > 1e-4
-
-
-@pytest.mark.parametrize("stored", [False, True])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_bits_do_not_depend_on_the_number_of_threads(rng, dtype, stored):
-    (X, y), (H, labels) = histograms(rng, 70), histograms(rng, 9)
-    X, H = X.astype(dtype), H.astype(dtype)
-    if stored:
-        csr = sparse.csr_array(X)
-        X = (csr.data, csr.indices.astype(np.int32), csr.indptr.astype(np.int64), 8)
-    results = []
-    for n_threads in (1, 2, 7):
-        starts = np.zeros((70, 9, 8), dtype=np.float32)
-        found = evaluate(X, y, H, labels, line(8), tol=1e-5, starts=starts, n_threads=n_threads)
-        results.append((found[0], found[1].tobytes(), found[2], starts.tobytes()))
-    assert results[0] == results[1] == results[2]
-
-
-@pytest.mark.parametrize("gamma", [1e-8, 1e-3, 1e3, 1e6])
-def test_extreme_inverse_temperature_stays_finite(rng, gamma):
-    (X, y), (H, labels) = histograms(rng, 20), histograms(rng, 6)
-    loss, gradient, _ = evaluate(X, y, H, labels, line(8), gamma=gamma, tol=1e-6)
-    assert np.isfinite(loss)
-    assert loss >= 0.0
-    assert np.isfinite(gradient).all()
-
-
 def test_a_regularisation_that_needs_logarithms(rng):
     (X, y), (H, labels) = histograms(rng, 6), histograms(rng, 3)
     H = (H + 0.01) / (H + 0.01).sum(axis=1, keepdims=True)
@@ -185,53 +120,6 @@ def test_the_core_refuses(rng):
         evaluate(X, y, H, labels, M, starts=np.zeros((4, 5, 8), dtype=np.float32))
     with pytest.raises(ValueError, match=r"Y\[2\] sums to 2"):
         evaluate(X, y, H * np.array([[1], [1], [2]]), labels, M)
-
-
-# ---- the descent ----------------------------------------------------------------------------
-
-
-def quadratic(weights, rows):
-    return float(np.sum((weights - 3.0) ** 2)), 2 * (weights - 3.0)
-
-
-def test_the_descent_finds_a_minimum_and_keeps_the_best():
-    shown = []
-    options = {"rate": 0.5, "max_iter": 500, "tol": 1e-6, "batches": None}
-    found = descend(quadratic, np.zeros((2, 2)), progress=shown.append, **options)
-    np.testing.assert_allclose(found.weights, 3.0, atol=1e-2)
-    assert found.converged
-    assert shown == found.curve
-    assert quadratic(found.weights, None)[0] == min(found.curve)
-    few = descend(quadratic, np.zeros((2, 2)), progress=shown.append, **{**options, "max_iter": 3})
-    assert not few.converged
-    assert len(few.curve) == 3
-
-
-def test_steps_are_those_of_adam(rng):
-    gradients = rng.normal(size=(4, 3))
-    moments = _Moments((3,))
-    for t in range(1, 5):
-        age = np.arange(t)[::-1, None]
-        mean = 0.1 * np.sum(0.9**age * gradients[:t], axis=0) / (1 - 0.9**t)
-        square = 0.01 * np.sum(0.99**age * gradients[:t] ** 2, axis=0) / (1 - 0.99**t)
-        step = moments.step(gradients[t - 1])
-        np.testing.assert_allclose(step, mean / np.sqrt(square), rtol=1e-12)
-    # Where there is no slope there is no step.
-    np.testing.assert_array_equal(_Moments((2,)).step(np.zeros(2)), 0.0)
-
-
-def test_a_rate_that_is_too_large_is_halved():
-    found = descend(
-        quadratic,
-        np.zeros(2),
-        rate=100.0,
-        max_iter=300,
-        tol=1e-9,
-        batches=None,
-        progress=lambda _: None,
-    )
-    assert min(found.curve) < 0.05
-    assert found.curve[0] < found.curve[1]
 
 
 # ---- the estimator --------------------------------------------------------------------------
@@ -313,32 +201,6 @@ def test_of_one_class_the_scale_of_gamma_is_1(rng):
     np.testing.assert_array_equal(model.predict(X), 0.0)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_a_little_of_the_mass_of_a_start_is_in_every_bin(rng, container):
-    X, _ = histograms(rng, 12)
-    found = _logarithms(container(X.astype(np.float32)), np.array([3, 0]))
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(np.exp(found), 0.99 * X[[3, 0]] + 0.01 / 8, rtol=1e-6)
-
-
-def test_what_is_kept_of_pairs_has_a_limit(rng, monkeypatch):
-    X, labels = rng.dirichlet(np.ones(3), 5), np.arange(5) % 2
-    options = {"M": line(3), "reg": 0.5, "gamma": 1.0, "tol": 1e-6, "n_threads": 1}
-    # Four bytes of each of five rows, two prototypes and three bins.
-    for limit, is_kept in ((120, True), (119, False)):
-        monkeypatch.setattr("histrs.prototypes._transport_loss._MOST_BYTES", limit)
-        loss = TransportLoss(X, labels, np.arange(2), **options)
-        assert (loss._starts is not None) == is_kept
-        assert loss.error == 0.0
-        H = np.log(X[1:3])
-        part, _ = loss(H, np.array([0, 3]))
-        if is_kept:
-            assert np.flatnonzero(np.any(loss._starts, axis=(1, 2))).tolist() == [0, 3]
-        each, _ = zip(*(loss(H, np.array([i])) for i in range(5)), strict=True)
-        assert part == pytest.approx((each[0] + each[3]) / 2, rel=1e-5)
-        assert loss(H, None)[0] == pytest.approx(np.mean(each), rel=1e-5)
-
-
 @pytest.mark.parametrize("size", [None, 1, 7, 29, 30, 31])
 def test_batches_are_parts_of_the_rows(size):
     cut = HistogramCompressor(batch_size=size)._batches(30, np.random.RandomState(0))
@@ -349,19 +211,6 @@ def test_batches_are_parts_of_the_rows(size):
     assert [len(batch) for batch in first] == [size] * (30 // size) + [30 % size] * (30 % size > 0)
     np.testing.assert_array_equal(np.sort(np.concatenate(first)), np.arange(30))
     assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
-
-
-@pytest.mark.parametrize("n", [1, 100])
-def test_what_is_not_fitted_says_so(rng, n):
-    X, _ = histograms(rng, n)
-    for method in ("predict", "predict_proba"):
-        with pytest.raises(NotFittedError):
-            getattr(HistogramCompressor(), method)(X)
-
-
-def test_sparse_histograms_are_said_to_be_taken():
-    tags = get_tags(HistogramCompressor()).input_tags
-    assert (tags.sparse, tags.positive_only) == (True, True)
 
 
 def test_forms_and_masses_do_not_matter(rng):
@@ -433,14 +282,6 @@ def test_gamma_is_searched_on_rows_left_out(rng, monkeypatch, kind, search):
         clone(model).fit(X, few)
 
 
-@pytest.mark.parametrize("best", [0.5, 1.0, 2.0, 4.0, 8.0])
-def test_the_best_multiple_of_the_scale_is_taken(best):
-    def accuracy(factor):
-        return -abs(np.log(factor / best))
-
-    assert _gamma._on_grid(accuracy, 0) == best
-
-
 @pytest.mark.parametrize("best", [0.3, 2.0, 13.0])
 def test_optuna_finds_a_better_inverse_temperature_than_the_scale(best):
     pytest.importorskip("optuna", reason="Optuna is not installed: pip install histrs[tune]")
@@ -448,32 +289,6 @@ def test_optuna_finds_a_better_inverse_temperature_than_the_scale(best):
     assert best / 1.5 < found < best * 1.5
     # Where all are as good, the scale it starts from stays.
     assert _gamma._by_optuna(lambda factor: 1.0, 0) == 1.0
-
-
-def test_optuna_is_quiet_while_it_searches(monkeypatch):
-    optuna = pytest.importorskip(
-        "optuna", reason="Optuna is not installed: pip install histrs[tune]"
-    )
-    monkeypatch.setattr(_gamma, "_TRIALS", 3)
-    before = optuna.logging.get_verbosity()
-    seen = []
-
-    def accuracy(factor):
-        seen.append(optuna.logging.get_verbosity())
-        if len(seen) > 3:
-            raise KeyboardInterrupt
-        return factor
-
-    optuna.logging.set_verbosity(optuna.logging.INFO)
-    try:
-        _gamma._by_optuna(accuracy, 0)
-        assert optuna.logging.get_verbosity() == optuna.logging.INFO
-        with pytest.raises(KeyboardInterrupt):
-            _gamma._by_optuna(accuracy, 0)
-        assert optuna.logging.get_verbosity() == optuna.logging.INFO
-    finally:
-        optuna.logging.set_verbosity(before)
-    assert seen == [optuna.logging.WARNING] * 4
 
 
 @pytest.mark.parametrize("kind", ["covariances", "histograms"])
@@ -550,23 +365,6 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
     assert pickle.dumps(model) == before
 
 
-def test_a_pass_that_begins_where_the_last_ended_says_the_same():
-    """At a regularisation that only the log domain holds, too."""
-    rng = np.random.default_rng(0)
-    X = rng.dirichlet(np.full(12, 0.3), 20)
-    labels, own = np.arange(20) % 2, np.array([0, 1, 0, 1])
-    M = np.abs(np.subtract.outer(np.arange(12.0), np.arange(12.0)))
-    logarithms = np.log(rng.dirichlet(np.ones(12), 4))
-    for reg in (0.5, 0.002):
-        loss = TransportLoss(X, labels, own, M=M, reg=reg, gamma=1.0, tol=1e-6, n_threads=1)
-        first, gradient = loss(logarithms, None)
-        again, same = loss(logarithms, None)
-        np.testing.assert_allclose(again, first, rtol=1e-6)
-        np.testing.assert_allclose(same, gradient, atol=1e-4 * np.abs(gradient).max())
-        nearby, _ = loss(logarithms + 1e-3 * rng.standard_normal(logarithms.shape), None)
-        assert abs(nearby - first) < 0.1 * first
-
-
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_infinite_costs_are_what_no_plan_takes_without_need(rng):
     M = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0)))
@@ -581,3 +379,103 @@ def test_infinite_costs_are_what_no_plan_takes_without_need(rng):
     np.testing.assert_array_equal(models[0].M_, finite)
     scaled = HistogramCompressor(0.1, M=np.where(M > 3, np.inf, M), max_iter=3)
     assert scaled.fit(X, y).reg_ == 0.1 * np.median(M[(M > 0) & (M <= 3)])
+
+
+# ---- predictions -------------------------------------------------------------------------------
+
+
+def shapes_of_two(rng, n, n_bins=24):
+    """Peaks at places that depend on the class, with clutter."""
+    y = np.arange(n) % 3
+    bins = np.arange(n_bins)
+    centre = 4 + 7 * y + rng.normal(scale=1.5, size=n)
+    X = np.exp(-((bins - centre[:, None]) ** 2) / 8) + 0.1 * rng.gamma(0.5, size=(n, n_bins))
+    X[rng.random(X.shape) < 0.2] = 0.0
+    return X, y
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize(
+    ("gamma", "unit"), [("scale", 1.0), (0.5, 1.0), (8.0, 1.0), (20.0, 1.0), (0.3, 100.0)]
+)
+def test_probabilities_of_histogram_prototypes_are_those_of_exact_costs(
+    rng, gamma, unit, container, dtype
+):
+    X, y = shapes_of_two(rng, 700)
+    M = unit * grid_ground_distance(24)
+    model = HistogramCompressor(6, M=M, gamma=gamma, max_iter=5, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(X[:100], y[:100])
+    queries = container(X[100:].astype(dtype))
+    # More rows than are looked at at once, against costs that are all iterated to the end.
+    exact = softmax(model._class_scores(queries), axis=1)
+    found = model.predict_proba(queries)
+    assert found.dtype == dtype
+    np.testing.assert_allclose(found, exact, atol=1e-6 if dtype is np.float64 else 2e-4)
+    certain = np.sort(exact, axis=1)
+    told = certain[:, -1] - certain[:, -2] > 1e-3
+    np.testing.assert_array_equal(model.predict(queries)[told], exact.argmax(axis=1)[told])
+
+
+@pytest.mark.parametrize("largest", [0.0, 3.0])
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_what_is_taken_off_the_costs_decides_with_them(rng, container, largest):
+    X, _ = shapes_of_two(rng, 170)
+    X /= X.sum(axis=1, keepdims=True)
+    queries, prototypes = X[:150], X[150:]
+    # As much as the costs differ by: a prototype that is far may be the one that counts.
+    own = rng.permutation(np.linspace(-largest, largest, len(prototypes)))
+    options = {"M": grid_ground_distance(24), "reg": 0.5, "max_iter": 1000, "n_jobs": 1}
+    exact = sinkhorn_distances(*(queries, prototypes), cost="regularized", tol=1e-8, **options)
+    for inverse_temperature in (0.5, 16.0, 64.0):
+        found = _decisive.decisive_costs(
+            *(container(queries), prototypes, own),
+            inverse_temperature=inverse_temperature,
+            **options,
+        )
+        np.testing.assert_allclose(
+            softmax(-inverse_temperature * found, axis=1),
+            softmax(-inverse_temperature * (exact - own), axis=1),
+            atol=1e-6,
+        )
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_distances_are_divergences_less_what_depends_on_the_row(rng, dtype):
+    X, H = rng.dirichlet(np.ones(8), 7), rng.dirichlet(np.ones(8), 3)
+    M = grid_ground_distance(8)
+    found = Divergence(M, 0.4, 1).to(H, X.astype(dtype))
+    assert found.dtype == np.float64
+    options = {"M": M, "reg": 0.4, "cost": "regularized", "tol": 1e-9, "max_iter": 5000}
+    both = sinkhorn_distances(X, H, **options)
+    own = np.diag(sinkhorn_distances(H, H, **options))
+    tolerance = 1e-7 if dtype is np.float64 else 1e-5
+    np.testing.assert_allclose(found, both - own / 2, atol=tolerance)
+
+
+def test_optuna_is_quiet_while_it_searches(monkeypatch):
+    optuna = pytest.importorskip(
+        "optuna", reason="Optuna is not installed: pip install histrs[tune]"
+    )
+    monkeypatch.setattr(_gamma, "_TRIALS", 3)
+    before = optuna.logging.get_verbosity()
+    seen = []
+
+    def accuracy(factor):
+        seen.append(optuna.logging.get_verbosity())
+        if len(seen) > 3:
+            raise KeyboardInterrupt
+        return factor
+
+    optuna.logging.set_verbosity(optuna.logging.INFO)
+    try:
+        _gamma._by_optuna(accuracy, 0)
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+        with pytest.raises(KeyboardInterrupt):
+            _gamma._by_optuna(accuracy, 0)
+        assert optuna.logging.get_verbosity() == optuna.logging.INFO
+    finally:
+        optuna.logging.set_verbosity(before)
+    assert seen == [optuna.logging.WARNING] * 4

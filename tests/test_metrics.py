@@ -10,8 +10,7 @@ from scipy import sparse
 from scipy.spatial.distance import jensenshannon
 from sklearn.datasets import load_digits
 from sklearn.metrics import pairwise_distances
-from sklearn.metrics.pairwise import additive_chi2_kernel as sklearn_additive_chi2
-from sklearn.metrics.pairwise import chi2_kernel, manhattan_distances, pairwise_kernels
+from sklearn.metrics.pairwise import pairwise_kernels
 from sklearn.svm import SVC
 
 from histrs.gaussian_process import SPDGPClassifier
@@ -231,16 +230,6 @@ def test_edge_sizes(rng, metric, left, right, columns, container):
     np.testing.assert_allclose(K, DEFINITIONS[metric](X, Y))
 
 
-@given(X=histograms(n_columns=n_columns), Y=histograms(n_columns=n_columns))
-def test_agrees_with_scikit_learn(X, Y):
-    # min(a, b) = (a + b - |a - b|) / 2
-    if min(X.shape[0], Y.shape[0], X.shape[1]) > 0:
-        mass = X.sum(axis=1)[:, None] + Y.sum(axis=1)[None, :]
-        K = (mass - manhattan_distances(X, Y)) / 2
-        tolerance = 1e-12 * mass.max()
-        np.testing.assert_allclose(intersection_kernel(X, Y), K, rtol=0, atol=tolerance)
-
-
 def test_scikit_learn_takes_it_as_a_kernel(rng):
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
@@ -269,17 +258,6 @@ def test_a_metric_has_the_same_bits_for_any_number_of_threads(rng, metric, conta
     one = metric(X, n_jobs=1)
     for n_jobs in (2, 7):
         np.testing.assert_array_equal(metric(X, n_jobs=n_jobs), one)
-
-
-def test_chi2_agrees_with_scikit_learn(rng):
-    X, Y = awkward_histograms(rng, 30), awkward_histograms(rng, 20)
-    for left, right in ((X, Y), (X, None)):
-        np.testing.assert_allclose(
-            -chi2_distances(left, right), sklearn_additive_chi2(left, right), rtol=1e-13
-        )
-        np.testing.assert_allclose(
-            exp_chi2_kernel(left, right, gamma=0.7), chi2_kernel(left, right, gamma=0.7)
-        )
 
 
 def test_the_kernels_of_normalised_rows(rng):

@@ -1,20 +1,15 @@
 """Gaussian processes with the MinMax kernel against their definition."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
 from scipy.optimize import check_grad
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV
-from sklearn.utils import get_tags
 
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor
 from histrs.gaussian_process._bound import all_pairs as system
 from histrs.gaussian_process.kernels import Constant, MinMax
-from tests.helpers import CONTAINERS, assert_close, of_terms
+from tests.helpers import assert_close
 from tests.oracles import intersection, minmax
 
 pytestmark = pytest.mark.simd_paths
@@ -63,29 +58,6 @@ def test_predictions_are_their_definition(rng, weight, container):
     assert model.kernel_.intersection_weight_ == weight
 
 
-@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_containers_do_not_matter(rng, container):
-    X, y = counts(rng, 30)
-    expected = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
-    model = MinMaxGPRegressor(n_jobs=2, **GIVEN, random_state=0).fit(container(X), y)
-    assert_close(model.predict(container(X)), expected.predict(X), 1e-10)
-    assert_close(
-        model.predict(X, return_std=True)[1], expected.predict(X, return_std=True)[1], 1e-8
-    )
-
-
-@pytest.mark.parametrize("dtype", [np.uint8, np.int64, np.float32, bool])
-def test_types_of_numbers_do_not_matter(rng, dtype):
-    X, y = counts(rng, 30)
-    X = np.minimum(X, 1) if dtype is bool else X
-    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X.astype(dtype), y)
-    assert_close(
-        model.predict(X.astype(dtype)),
-        MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y).predict(X),
-        1e-9,
-    )
-
-
 def test_the_weight_of_largest_likelihood_is_found(rng):
     X, y = counts(rng, 80)
     model = MinMaxGPRegressor(random_state=0).fit(X, y)
@@ -119,25 +91,6 @@ def test_the_kernel_that_targets_come_from_is_found(rng):
         weights.append(MinMaxGPRegressor(random_state=0).fit(X, y).kernel_.intersection_weight_)
     assert weights[0] < 0.3
     assert weights[1] > 0.7
-
-
-@pytest.mark.parametrize("model_class", [MinMaxGPRegressor, MinMaxGPClassifier])
-def test_rows_come_and_go(rng, model_class):
-    X, y = counts(rng, 60)
-    y = y if model_class is MinMaxGPRegressor else np.digitize(y, [4.0, 5.0])
-    X = sparse.csr_array(X)
-    model = model_class(**of_terms(**given(WEIGHT), random_state=0)).fit(X, y)
-    # The size of rows stays that of the first fit.
-    grown = model_class(**of_terms(**given(WEIGHT), random_state=0)).partial_fit(X[:40], y[:40])
-    size = grown.kernel_.mean_sum_
-    grown.partial_fit(X[40:], y[40:]).forget([3, 45])
-    assert grown.kernel_.mean_sum_ == size != model.kernel_.mean_sum_
-    kept = np.setdiff1d(np.arange(60), [3, 45])
-    K = covariance(X[kept].toarray(), X[kept].toarray(), WEIGHT, size)
-    Y = grown.Y_fit_ / (grown.y_std_ if model_class is MinMaxGPRegressor else 1.0)
-    assert_close(
-        grown._standard_weights / AMPLITUDE, np.linalg.solve(K + NOISE * np.eye(58), Y), 1e-8
-    )
 
 
 def test_leave_one_out_and_probabilities(rng):
@@ -175,37 +128,6 @@ def test_the_mean_of_sums_of_any_size(rng, size):
     assert model.kernel_.mean_sum_ == pytest.approx((X / size).sum(axis=1).mean() * size)
 
 
-@pytest.mark.parametrize("model_class", [MinMaxGPRegressor, MinMaxGPClassifier])
-def test_rows_may_be_sparse_and_not_negative(model_class):
-    tags = get_tags(model_class()).input_tags
-    assert tags.sparse
-    assert tags.positive_only
-
-
-def test_bad_rows_change_nothing(rng):
-    X, y = counts(rng, 20)
-    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
-    before = model.predict(X)
-    broken = X.copy()
-    broken[1, 2] = -1.0
-    for call in (
-        lambda: model.fit(broken, y),
-        lambda: model.partial_fit(sparse.csr_array(broken), y),
-        lambda: model.predict(broken),
-        lambda: model.predict(broken, return_std=True),
-    ):
-        with pytest.raises(ValueError, match=r"X\[1, 2\] = -1"):
-            call()
-    with pytest.raises(ValueError, match="expecting 12 features"):
-        model.predict(X[:, :3])
-    with pytest.raises(ValueError, match="intersection_weight"):
-        MinMaxGPRegressor(MinMax(1.5)).fit(X, y)
-    for rows in (X, broken):
-        with pytest.raises(NotFittedError):
-            MinMaxGPRegressor(random_state=0).predict(rows)
-    assert np.array_equal(model.predict(X), before)
-
-
 def test_bad_entries_are_named_by_their_place(rng, monkeypatch):
     X, y = counts(rng, 20)
     model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
@@ -224,18 +146,6 @@ def test_bad_entries_are_named_by_their_place(rng, monkeypatch):
     ):
         with pytest.raises(ValueError, match=r"X\[17, 2\] = -1"):
             call()
-
-
-def test_survives_pickle_and_a_grid_search(rng):
-    X, y = counts(rng, 40)
-    model = MinMaxGPRegressor(random_state=0).fit(X, y)
-    copy = pickle.loads(pickle.dumps(model))
-    assert_close(copy.predict(X, return_std=True)[1], model.predict(X, return_std=True)[1], 1e-10)
-    assert copy.log_marginal_likelihood() == pytest.approx(model.log_marginal_likelihood())
-    grid = {"kernel__intersection_weight": [0.0, 0.5]}
-    model = MinMaxGPRegressor(MinMax(), optimizer=None, random_state=0)
-    search = GridSearchCV(model, grid, cv=3).fit(X, y)
-    assert search.best_score_ > 0.0
 
 
 def test_wide_sparse_rows(rng):

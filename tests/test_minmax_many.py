@@ -1,7 +1,5 @@
 """Gaussian processes with the MinMax kernel of many rows, whose matrix is not factorised."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,10 +10,8 @@ from sklearn.metrics import log_loss
 
 from histrs import _histrs
 from histrs._checks.validation import to_core
-from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, Solver, _memory
-from histrs.gaussian_process._bound import all_pairs as system
+from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, Solver
 from histrs.gaussian_process._learning import problem
-from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process.kernels import Constant, MinMax
 from histrs.testing import histograms
 from tests.helpers import CONTAINERS, assert_close
@@ -138,19 +134,6 @@ def test_learned_from_some_rows(rng):
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
 
 
-def test_scales_are_learned_from_some_of_many_rows(rng, monkeypatch):
-    X, y = counts(rng, 90)
-    sizes, init = [], Likelihood.__init__
-
-    def watched(self, bound, *arguments, **options):
-        sizes.append(bound.n_rows)
-        init(self, bound, *arguments, **options)
-
-    monkeypatch.setattr(Likelihood, "__init__", watched)
-    MinMaxGPRegressor(random_state=0).fit(X, y)
-    assert sizes == [30]
-
-
 @pytest.mark.parametrize("row", [3, 50, 89])
 def test_bad_entries_are_named_by_their_place(rng, row):
     X, y = counts(rng, 90)
@@ -163,18 +146,6 @@ def test_bad_entries_are_named_by_their_place(rng, row):
     ):
         with pytest.raises(ValueError, match=rf"X\[{row}, 2\] = -1"):
             call()
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-def test_scales_are_learned_from_as_many_rows_as_there_may_be(rng, monkeypatch, weighted):
-    X, y = counts(rng, 60)
-    r = rng.uniform(0.2, 2.0, size=60) if weighted else None
-    monkeypatch.setattr(problem, "_SCALE_ROWS", 60)
-    many = MinMaxGPRegressor(WEIGHT, random_state=0, tol=1e-9).fit(X, y, r)
-    monkeypatch.setattr(MinMax, "most_factorised", 1000)
-    few = clone(many).fit(X, y, r)
-    # All of them, each once.
-    assert_close(many.theta_, few.theta_, 1e-9)
 
 
 def test_noise_is_raised_to_what_kept_sums_ask_for(rng, monkeypatch):
@@ -220,15 +191,6 @@ def test_rows_come_and_go(rng):
     assert_close(model.predict(X[:9]), expected, 1e-6)
 
 
-def test_pickles_predict_the_same(rng):
-    X, y = counts(rng, 90)
-    model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
-    expected = model.predict(X[:20], return_std=True)
-    loaded = pickle.loads(pickle.dumps(model))
-    for found, right in zip(loaded.predict(X[:20], return_std=True), expected, strict=True):
-        np.testing.assert_array_equal(found, right)
-
-
 def test_threads_do_not_matter(rng):
     X, y = counts(rng, 300)
     models = [MinMaxGPRegressor(n_jobs=n, **GIVEN, random_state=0).fit(X, y) for n in (1, 2, 7)]
@@ -246,16 +208,6 @@ def test_what_needs_a_factor_says_so(rng):
     model = MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="Leave-one-out in closed form needs a Cholesky factor"):
         model.predict_leave_one_out()
-
-
-def test_memory_is_looked_at_before(rng, monkeypatch):
-    X, y = counts(rng, 90)
-    # No matrix of all pairs in double precision is needed.
-    monkeypatch.setattr(system, "physical_memory", lambda: 8.0 * 90**2)
-    MinMaxGPRegressor(**GIVEN, random_state=0).fit(X[:80], y[:80]).partial_fit(X[80:], y[80:])
-    monkeypatch.setattr(_memory, "physical_memory", lambda: 9000)
-    with pytest.raises(MemoryError, match="two bytes for every pair of rows"):
-        MinMaxGPRegressor(**GIVEN, random_state=0).fit(X, y)
 
 
 def test_a_system_that_is_not_solved_warns(rng, monkeypatch):

@@ -1,7 +1,6 @@
 """Targets that are missing in some rows: each is learned from the rows that have it."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -10,9 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.metrics import r2_score
-from sklearn.model_selection import GridSearchCV
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer
 
 from histrs.gaussian_process import (
     Bins,
@@ -22,24 +18,20 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
 )
 from histrs.gaussian_process.kernels import MinMax, Tangent
-from tests.helpers import assert_close, of_terms, with_amplitude
+from tests.helpers import assert_close, build, with_amplitude
 from tests.oracles import intersection, missing
 
 
 def dense(model_class, kernel, given):
-    return model_class(
-        **of_terms(**with_amplitude(model_class, {"kernel": kernel, **given}), random_state=0)
-    )
+    return build(model_class, **with_amplitude(model_class, {"kernel": kernel, **given}))
 
 
 KINDS = {
-    "intersection": lambda **given: IntersectionGPRegressor(**of_terms(**given, random_state=0)),
-    "cg": lambda **given: IntersectionGPRegressor(
-        **of_terms(**{"solver": "cg", "tol": 1e-10, "variance": "exact", **given}, random_state=0)
+    "intersection": lambda **given: build(IntersectionGPRegressor, **given),
+    "cg": lambda **given: build(
+        IntersectionGPRegressor, **{"solver": "cg", "tol": 1e-10, "variance": "exact", **given}
     ),
-    "smooth": lambda **given: IntersectionGPRegressor(
-        **of_terms(smoothness="both", **given, random_state=0)
-    ),
+    "smooth": lambda **given: build(IntersectionGPRegressor, smoothness="both", **given),
     "minmax": lambda **given: dense(MinMaxGPRegressor, MinMax(0.5, "fixed"), given),
     "spd": lambda **given: dense(SPDGPRegressor, Tangent(0.5, "fixed"), given),
 }
@@ -83,15 +75,13 @@ def tolerance(kind):
 def test_matches_the_definition(solver):
     X, Y = data("intersection")
     X, Y, new = X[:30], Y[:30], X[30:]
-    model = IntersectionGPRegressor(
-        **of_terms(
-            feature_weights=None,
-            intercept_variance=0.0,
-            solver=solver,
-            tol=1e-10,
-            **GIVEN,
-            random_state=0,
-        )
+    model = build(
+        IntersectionGPRegressor,
+        feature_weights=None,
+        intercept_variance=0.0,
+        solver=solver,
+        tol=1e-10,
+        **GIVEN,
     )
     model.fit(X, Y)
     K, K_star, prior = (
@@ -201,7 +191,7 @@ def test_any_pattern(bits, n_targets):
     rng = np.random.default_rng(bits)
     X, Y = rng.random((6, 2)), rng.standard_normal((6, n_targets))
     Y[rng.random(Y.shape) < rng.random()] = np.nan
-    model = IntersectionGPRegressor(**of_terms(**GIVEN, random_state=0))
+    model = build(IntersectionGPRegressor, **GIVEN)
     if np.any(np.all(np.isnan(Y), axis=0)):
         with pytest.raises(ValueError, match="NaN in every row"):
             model.fit(X, Y)
@@ -366,30 +356,6 @@ def test_tables_and_variances_that_are_set_later():
     assert not hasattr(model, "quantization_error_bound_")
 
 
-def test_frames_sparse_rows_and_lists():
-    X, Y = data("intersection")
-    expected = make("intersection").fit(X, Y).predict(X)
-    frame = pd.DataFrame(X, columns=["a", "b", "c"])
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        named = make("intersection").fit(frame, pd.DataFrame(Y))
-        assert_close(named.predict(frame), expected, 1e-12)
-        named.partial_fit(frame.iloc[:2], pd.DataFrame(Y[:2]))
-    assert list(named.feature_names_in_) == ["a", "b", "c"]
-    rows = sparse.csr_array(X)
-    assert_close(make("intersection").fit(rows, Y).predict(rows), expected, 1e-10)
-    assert_close(make("intersection").fit(X.tolist(), Y.tolist()).predict(X), expected, 1e-12)
-
-
-def test_noise_of_each_target():
-    X, Y = data("intersection")
-    noise = np.array([0.1, 0.2, 0.3, 0.4])
-    model = IntersectionGPRegressor(optimizer=None, noise=noise, solver="cg", random_state=0)
-    model.fit(X, Y)
-    np.testing.assert_array_equal(model.noise_, noise)
-    assert model.noise is noise
-
-
 # ---- bad input ----------------------------------------------------------------------------------
 
 
@@ -505,28 +471,6 @@ def test_a_single_target_says_which_entry_is_missing(convert):
     y = np.array([1.0, pd.NA, 2.0, 3.0], dtype=object)
     with pytest.raises(ValueError, match=r"y contains NaN[.\s]+The first is y\[1\]"):
         make("intersection").fit(np.eye(4), convert(y))
-
-
-@EVERY
-def test_pipelines_and_searches(kind):
-    X, Y = data(kind)
-    model = make(kind)
-    expected = make(kind).fit(X, Y).predict(X)
-    piped = make_pipeline(FunctionTransformer(), model).fit(X, Y)
-    np.testing.assert_array_equal(piped.predict(X), expected)
-    search = GridSearchCV(model, {"noise": [0.05, 0.5]}, cv=2).fit(X, Y)
-    assert np.all(np.isfinite(search.cv_results_["mean_test_score"]))
-    assert search.predict(X).shape == Y.shape
-
-
-def test_nothing_is_left_of_an_earlier_fit():
-    X, Y = data("intersection")
-    whole = np.nan_to_num(Y)
-    fresh = make("intersection", optimizer="l-bfgs-b").fit(X, Y)
-    again = make("intersection", optimizer="l-bfgs-b").fit(X, whole).fit(X, Y)
-    assert set(vars(again)) == set(vars(fresh))
-    again.label = "of the user"
-    assert again.fit(X, Y).label == "of the user"
 
 
 @pytest.mark.parametrize("kind", ["intersection", "minmax"])

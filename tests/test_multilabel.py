@@ -76,17 +76,6 @@ def test_the_number_of_neighbours_is_chosen_by_all_labels(rows):
     assert wrong[uniform.n_neighbors_] == min(wrong.values())
 
 
-def test_weights_are_repeated_rows(rows):
-    X, Y = rows
-    weights = np.tile([0.0, 1.0, 2.0], 80)
-    model = MetricKNNClassifier(1).fit(X, Y, sample_weight=weights)
-    kept = np.flatnonzero(weights)
-    expected = MetricKNNClassifier(1).fit(X[kept], Y[kept])
-    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
-    with pytest.raises(ValueError, match="class_weight = 'balanced' needs one label per row"):
-        MetricKNNClassifier(class_weight="balanced").fit(X, Y)
-
-
 # ---- ridge regression on components --------------------------------------------------------------
 
 
@@ -210,3 +199,14 @@ def test_rows_of_dask_have_the_labels_of_others(rows):
     with pytest.warns(UserWarning, match="column-vector"):
         model.fit(lazy, np.where(Y[:, :1], 7, 3))
     np.testing.assert_array_equal(np.unique(model.predict(X)), [3, 7])
+
+
+def test_weights_are_repeated_rows(rows):
+    X, Y = rows
+    weights = np.tile([0.0, 1.0, 2.0], 80)
+    model = MetricKNNClassifier(1).fit(X, Y, sample_weight=weights)
+    kept = np.flatnonzero(weights)
+    expected = MetricKNNClassifier(1).fit(X[kept], Y[kept])
+    np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+    with pytest.raises(ValueError, match="class_weight = 'balanced' needs one label per row"):
+        MetricKNNClassifier(class_weight="balanced").fit(X, Y)

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.model_selection import GridSearchCV
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.utils import get_tags
 
@@ -368,11 +367,6 @@ def test_no_more_distances_than_a_batch_are_held_at_once(rng, monkeypatch):
     assert max(held) == 60
 
 
-def test_nothing_is_known_before_a_fit():
-    with pytest.raises(NotFittedError):
-        MetricKNNClassifier().kneighbors([[1.0, 2.0]])
-
-
 def left_out_costs(X, Y, w, rules, counts):
     """Mean squared errors of left-out targets, in units of their spread, by number and rule."""
     mean = np.average(Y, axis=0, weights=w)
@@ -717,15 +711,6 @@ def test_other_metrics(rng):
     np.testing.assert_array_equal(model.predict(flat), reference.predict(flat))
 
 
-def test_the_grid_search_of_scikit_learn_takes_it(rng):
-    X, y = matrices(rng, 40)
-    search = GridSearchCV(
-        MetricKNNClassifier(), {"n_neighbors": [1, 3], "metric": ["jbld", "airm"]}, cv=3
-    )
-    assert search.fit(X.reshape(40, 9), y).best_score_ > 0.5
-    assert search.fit(X, y).best_score_ > 0.5
-
-
 def test_bad_input_leaves_the_model_as_it_was(rng):
     X, y = matrices(rng, 10)
     model = MetricKNNClassifier(metric="airm").fit(X, y)
@@ -809,23 +794,6 @@ def test_votes_and_means_are_weighted(rng, weights):
     np.testing.assert_allclose(
         tiny.fit(X, targets, sample_weight=1e-300 * w).predict(queries), expected
     )
-
-
-@pytest.mark.parametrize("make", [MetricKNNClassifier, MetricKNNRegressor])
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_neighbours_of_weight_zero_are_not_there(rng, make, container):
-    X, y = rng.random((50, 4)), rng.integers(0, 3, 50)
-    w = rng.integers(0, 3, 50).astype(float)
-    used = w > 0
-    model = make("auto", metric="chi2", weights="auto").fit(container(X), y, sample_weight=w)
-    other = make("auto", metric="chi2", weights="auto").fit(X[used], y[used], sample_weight=w[used])
-    assert (model.n_neighbors_, model.weights_) == (other.n_neighbors_, other.weights_)
-    np.testing.assert_array_equal(model.predict(X), other.predict(X))
-    assert model.X_fit_.shape[0] == used.sum()
-    with pytest.raises(ValueError, match="zero"):
-        make().fit(X, y, sample_weight=np.zeros(50))
-    with pytest.raises(ValueError, match=r"sample_weight\[.*not negative"):
-        make().fit(X, y, sample_weight=-w)
 
 
 def test_what_is_chosen_by_leaving_one_out_counts_weights(rng):

@@ -6,7 +6,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._bound.scores import SumOfScores, TabulatedScore
+from histrs.gaussian_process._bound.scores import SumOfScores
 from histrs.gaussian_process.kernels import Intersection
 from histrs.svm import BundleSVC, IntersectionSVC
 
@@ -130,14 +130,6 @@ def test_what_is_odd_is_beside_the_bytes(digits, weights, name):
             spoiled[7, column] = bad
             with pytest.raises(ValueError, match=rf"X\[7, {column}\]"):
                 model.predict(spoiled)
-
-
-def test_tables_that_bytes_do_not_suit_are_left_whole(digits):
-    X, y = digits
-    model = MODELS["regressor"]().fit(X, y).set_params(n_bins=2000)
-    score = model._state()["_posterior"].score("mean", 2000)
-    assert isinstance(getattr(score, "_first", score), TabulatedScore)
-    assert not score.takes_features
 
 
 COUNTED = {

@@ -2,12 +2,11 @@
 
 import json
 import re
-from pathlib import Path
 
 import pytest
 
 from benches.papers import __main__ as program
-from benches.papers import _experiment, _page, cheb, compress, gphik
+from benches.papers import _page
 from benches.papers._experiment import (
     FILES,
     PAPERS,
@@ -98,11 +97,6 @@ def test_a_full_run_stays_below_two_hours():
     assert sum(wanted.minutes for wanted in EXPERIMENTS.values()) < 120
 
 
-def test_names_are_unique():
-    with pytest.raises(ValueError, match="two experiments are named cheb-table-1"):
-        _experiment.experiment("cheb-table-1", "again")(better)
-
-
 def test_the_list_and_unknown_names(capsys):
     assert program.main(["--list", "gphik"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(EXPECTED["gphik"])
@@ -138,20 +132,6 @@ def test_what_is_done_is_kept_when_a_later_experiment_is_interrupted(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["toy-1.json"]
 
 
-def test_an_interrupted_write_leaves_the_file_before_and_nothing_else(tmp_path):
-    path = tmp_path / "kept.json"
-    _experiment.write(path, lambda file: file.write(b"whole"))
-
-    def half(file):
-        file.write(b"ha")
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        _experiment.write(path, half)
-    assert path.read_bytes() == b"whole"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_a_failed_experiment_stops_no_other(tmp_path, capsys):
     def broken(run):
         raise RuntimeError("no luck")
@@ -160,16 +140,6 @@ def test_a_failed_experiment_stops_no_other(tmp_path, capsys):
     assert failed == ["toy-0"]
     assert "no luck" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["toy-1.json"]
-
-
-def test_figures_that_are_not_finite_are_not_kept(tmp_path, capsys):
-    def nan(run):
-        return points([float("nan"), 1.0], [0.0, 0.0]), "not a number."
-
-    failed, _ = run_all(toy(nan), folder=tmp_path)
-    assert failed == ["toy-1"]
-    assert "accuracy = [nan" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
 
 
 def test_missing_data_is_said_and_replaces_nothing(tmp_path, monkeypatch):
@@ -185,20 +155,6 @@ def test_missing_data_is_said_and_replaces_nothing(tmp_path, monkeypatch):
     keep(perform(wanted, Run(quick=False)), folder)
     run_all(wanted, folder=folder, quick=False, again=True)
     assert "points" in load(folder, wanted.name)
-
-
-def test_arrays_are_computed_once_and_kept_whole(tmp_path, monkeypatch):
-    monkeypatch.setenv("HISTRS_CACHE", str(tmp_path))
-    calls = []
-
-    def compute():
-        calls.append(1)
-        return {"X": [1.0, 2.0]}
-
-    for _ in range(2):
-        assert Run(quick=False).cached("key", compute)["X"].tolist() == [1.0, 2.0]
-    assert calls == [1]
-    assert [path.name for path in tmp_path.iterdir()] == ["key.npz"]
 
 
 # ---- verdicts -------------------------------------------------------------------------------
@@ -234,48 +190,6 @@ def test_the_page_follows_the_figures(tmp_path):
     assert "Not run yet: `python -m benches.papers toy-1`" in _page.sentence(wanted, None)
 
 
-@pytest.mark.parametrize(("order", "holds"), [([0, 1, 2], False), ([2, 1, 0], True)])
-def test_the_verdict_on_sizes_follows_their_order(order, holds):
-    found = Points()
-    for name, level in zip((cheb.PRINCIPAL, cheb.CHEBYSHEV, cheb.PERIODIC), order, strict=True):
-        for seed in range(3):
-            rmse = 0.1 / (1 + level)
-            found.add(name, 100, accuracy=30 + level + 0.01 * seed, **{"kernel RMSE": rmse})
-    found.add(cheb.EXACT, accuracy=32.5)
-    found.add(cheb.PLAIN, accuracy=20.0)
-    claims = cheb.judge_sizes(found)
-    assert [c.holds for c in claims] == [holds] * 5 + [True]
-
-
-def test_the_verdict_on_compression_follows_its_errors():
-    def found(learned):
-        kept = Points()
-        for seed in range(2):
-            for percent in (2.0, 4.0):
-                kept.add(compress.SCC, percent, error=learned, seconds=1, **{"speed-up": 40})
-                kept.add(compress.SUBSET, percent, error=20.0)
-                kept.add(compress.MEANS, percent, error=15.0)
-            kept.add(compress.FULL, error=5.0 + seed)
-            kept.add("tangent space + logistic", error=4.0)
-        return [c.holds for c in compress.judge(kept)]
-
-    assert found(3.0) == [True] * 4
-    assert found(30.0) == [False, False, True, False]
-
-
-@pytest.mark.parametrize(("by", "holds"), [(1.0, False), (-1.0, True)])
-def test_what_is_better_on_every_split_is_clearly_better(by, holds):
-    kept = Points()
-    for seed in range(5):
-        # Splits differ by more than the ways do.
-        kept.add(compress.SHC, 10.0, error=10.0 + 5 * seed, seconds=1, **{"speed-up": 40})
-        kept.add(compress.MEANS, 10.0, error=10.1 + 5 * seed - by - 0.1 * seed)
-        kept.add(compress.FULL, error=10.1 + 5 * seed - by - 0.1 * seed)
-    claims = compress.judge(kept)
-    # Neither than something simpler, nor than all samples.
-    assert [claims[1].holds, claims[-1].holds] == [holds, holds]
-
-
 # ---- quick runs -----------------------------------------------------------------------------
 
 
@@ -297,77 +211,6 @@ def test_a_quick_run_needs_no_data_and_touches_no_page(name, tmp_path, monkeypat
     assert "(Quick run, which says nothing.) **" in page
     assert f"]({name}.svg)" in page
     assert (tmp_path / "out" / f"{name}.svg").stat().st_size > 1000
-
-
-def test_a_quick_run_leaves_nothing_behind(monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(program, "run_all", lambda *_: [])
-    assert program.main(["--quick", "sparse"]) == 0
-    folder = re.search(r"^pages: (.*)$", capsys.readouterr().out, flags=re.MULTILINE)[1]
-    assert not Path(folder).exists()
-
-
-def test_an_interrupted_run_says_how_to_go_on(monkeypatch, tmp_path, capsys):
-    def interrupted(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(program, "run_all", interrupted)
-    assert program.main(["--quick", "sparse", "--output", str(tmp_path)]) == 130
-    assert "interrupted: the same command goes on" in capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
-
-
-def test_the_verdict_on_variances_sees_every_size_and_every_run():
-    times = {
-        "GP, plain formulation": 10.0,
-        "PUP": 100.0,
-        "FAPU, k = 8": 1.0,
-        "FAPU, k = 2": 0.5,
-        "CAPU": 0.1,
-        "q-CAPU": 0.01,
-    }
-
-    def found(at_small):
-        kept = Points()
-        for n in (1500, 6000):
-            for name, ms in (times | {"cached (ours)": 0.01}).items():
-                for run in range(2):
-                    swapped = at_small and n == 1500 and name == "q-CAPU" and run == 1
-                    kept.add(name, n, **{"ms a row": 0.2 if swapped else ms})
-        return gphik.judge_variances(kept)
-
-    assert all(c.holds for c in found(False))
-    failed = [c.text for c in found(True) if not c.holds]
-    assert any(text.startswith("q-CAPU is not faster than CAPU") for text in failed)
-    assert any("differ by up to 20.0 times" in text for text in failed)
-
-
-@pytest.mark.parametrize("growth", ["linear", "exponential"])
-def test_the_verdict_on_early_stopping_follows_growth_and_noise(growth):
-    found = Points()
-    for digits in (1, 2, 3, 4, 6):
-        for split in range(5):
-            best = 79.0 + (0.2 if digits == 1 else 0.0) * (split % 2)
-            n = 5 * digits if growth == "linear" else 2**digits
-            found.add(gphik.HIK, 10.0**-digits, accuracy=best, iterations=n)
-    settled, best, exponential = gphik.judge_stopping(found)
-    assert settled.holds
-    assert not best.holds
-    assert exponential.holds == (growth == "exponential")
-
-
-@pytest.mark.parametrize(("gain", "seen"), [(0.0, False), (-0.05, True)])
-def test_the_verdict_on_variance_is_against_random(gain, seen):
-    found = Points()
-    for x in (20, 25):
-        for task in range(10):
-            noise = 0.01 * (-1) ** task
-            found.add("random", x, AUC=0.8)
-            found.add("mean", x, AUC=0.9 + noise)
-            found.add("uncertainty", x, AUC=0.9 + noise)
-            found.add("variance", x, AUC=0.8 + gain + noise)
-    claims = gphik.judge_active(found)
-    assert claims[-1].holds == seen
-    assert "random" in claims[-1].text
 
 
 # ---- what is committed ----------------------------------------------------------------------

@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 from sklearn.inspection import partial_dependence
 
-from histrs._frames import columns_of
 from histrs.gaussian_process import TabularGPClassifier, TabularGPRegressor
-from histrs.gaussian_process._tabular.partial_dependence import (
-    check_features,
-    grid_of,
-    with_values,
-)
 from histrs.plotting import plot_partial_dependence
 from tests.helpers import peak_of_memory
 
@@ -220,107 +214,6 @@ def test_drawings(table):
 # ---- parts -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("features", "expected"),
-    [
-        (0, (0,)),
-        (np.int64(2), (2,)),
-        ("b", (1,)),
-        (["c", "a"], (2, 0)),
-        ((0, "c"), (0, 2)),
-        (np.array([2, 1]), (2, 1)),
-    ],
-)
-def test_features_are_indices_or_names(features, expected):
-    found = check_features(features, np.array(["a", "b", "c"], dtype=object), 3)
-    assert found == expected
-    assert all(type(feature) is int for feature in found)
-
-
-@pytest.mark.parametrize(
-    ("features", "names", "said"),
-    [
-        ("d", ["a", "b"], r"no feature 'd'; named are \['a', 'b'\]"),
-        (["a"], None, r"no feature 'a'; named are \[\]"),
-        (True, ["a", "b"], "by index or by name"),
-        ([0, None], ["a", "b"], "by index or by name"),
-        (-1, ["a", "b"], r"feature -1 is not in 0\.\.2"),
-        ((0, "a"), ["a", "b"], "two different"),
-    ],
-)
-def test_features_that_are_none_are_named(features, names, said):
-    with pytest.raises(ValueError, match=said):
-        check_features(features, None if names is None else np.array(names, dtype=object), 2)
-
-
-def test_grids_are_distinct_values_or_evenly_spaced():
-    column = np.array([3.0, 1.0, 1.0, 7.0, np.nan, 2.0])
-    zeros, varied = columns_of(np.column_stack([np.zeros(6), column]))
-    assert grid_of(varied, 1, 5, (0.5, 1.0)).tolist() == [1.0, 2.0, 3.0, 7.0]
-    assert grid_of(varied, 1, 4, (0.5, 1.0)).tolist() == [1.0, 2.0, 3.0, 7.0]
-    # Of 1, 1, 2, 3 and 7.
-    assert grid_of(varied, 1, 3, (0.5, 1.0)).tolist() == [2.0, 4.5, 7.0]
-    assert grid_of(varied, 1, 2, (0.25, 0.75)).tolist() == [1.0, 3.0]
-    assert grid_of(zeros, 0, 2, (0.0, 1.0)).tolist() == [0.0]
-
-
-def test_grids_of_categories_are_all_that_there_are():
-    pd = pytest.importorskip("pandas")
-    kinds = pd.Series(["b", None, 10, "b", np.nan, "a"])
-
-    def found(kind):
-        return grid_of(columns_of(pd.DataFrame({"kind": kind}))[0], 1, 2, (0.0, 1.0)).tolist()
-
-    for dtype in ("object", "category"):
-        assert found(kinds.astype(dtype)) == [10, "a", "b"]
-    assert found([True] * 6) == [True]
-    # Of types that have a missing value of their own.
-    told = pd.Series([True, None, True, False, None, False], dtype="boolean")
-    assert found(told) == [False, True]
-    text = pd.Series(["b", None, "a", "b", None, "c"], dtype="string")
-    assert found(text) == ["a", "b", "c"]
-
-
-@pytest.mark.parametrize(
-    ("values", "dtype", "is_number"),
-    [
-        ([1, 2, 1], "int64", True),
-        ([1, None, 2], "Int64", True),
-        ([0.5, None, 2.0], "float32", True),
-        ([3, 5, 5], "uint8", True),
-        ([1, 2, 1], "category", False),
-        ([True, False, True], "bool", False),
-        ([True, None, True], "boolean", False),
-        (["a", "b", None], "string", False),
-    ],
-)
-def test_columns_of_frames_are_numbers_or_categories(values, dtype, is_number):
-    pd = pytest.importorskip("pandas")
-    frame = pd.DataFrame({"x": [0.0] * 3, "of": pd.Series(values, dtype=dtype)})
-    found = columns_of(frame)[1].values
-    assert found.dtype == (np.float64 if is_number else object)
-    known = [k for k in range(3) if values[k] is not None]
-    assert found[known].tolist() == [values[k] for k in known]
-    for k in set(range(3)) - set(known):
-        assert np.isnan(found[k]) if is_number else found[k] is None
-
-
-def test_rows_get_values_and_stay_as_they_were():
-    pd = pytest.importorskip("pandas")
-    kinds = [None, "b", "a", "b", "c"]
-    frame = pd.DataFrame({"n": [1, 2, 3, 4, 5], "kind": kinds, "kept": np.arange(5.0)})
-    columns = columns_of(frame)
-    changed = with_values(columns, (1, 0), ("a", 2.5))
-    assert [column.values.tolist() for column in changed] == [
-        [2.5] * 5,
-        ["a"] * 5,
-        [0.0, 1.0, 2.0, 3.0, 4.0],
-    ]
-    assert [column.kind for column in changed] == ["numbers", "categories", "numbers"]
-    assert columns[0].values.tolist() == [1, 2, 3, 4, 5]
-    assert columns[1].values.tolist() == kinds
-
-
 @pytest.mark.parametrize("percentiles", [(0.5, 0.5), (-0.1, 0.5), (0.5, 1.1), (0.1, 0.5, 0.9)])
 def test_percentiles_are_two_ascending_shares(table, percentiles):
     X, y = table
@@ -349,10 +242,3 @@ def test_the_average_over_one_row_is_its_prediction(table):
     for row in rows:
         row[0, 1] = drawn.grid[0][0]
     assert np.isclose(drawn.mean[0], [model.predict(row)[0] for row in rows]).sum() == 1
-
-
-def test_what_is_missing_among_objects_is_no_category():
-    X = np.array([["b", 1], [np.nan, 2], [None, 3], ["a", 4], ["b", 5]], dtype=object)
-    assert grid_of(columns_of(X)[0], 0, 5, (0.0, 1.0)).tolist() == ["a", "b"]
-    with pytest.raises(ValueError, match="Feature 0 is missing in every row"):
-        grid_of(columns_of(X[1:3])[0], 0, 5, (0.0, 1.0))

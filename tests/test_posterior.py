@@ -15,7 +15,7 @@ from histrs.gaussian_process import (
     Solver,
 )
 from histrs.gaussian_process._posterior.functions import rows_of_one_feature, training_values
-from tests.helpers import PLAIN, assert_close, of_terms, standardised
+from tests.helpers import PLAIN, assert_close, build, build_plain, of_terms, standardised
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -33,9 +33,9 @@ def data(rng):
 
 
 def fitted(X, y, **options):
-    return IntersectionGPRegressor(
-        **of_terms(**PLAIN, noise=NOISE, amplitude=AMPLITUDE, **options, random_state=0)
-    ).fit(X, y)
+    return build_plain(IntersectionGPRegressor, noise=NOISE, amplitude=AMPLITUDE, **options).fit(
+        X, y
+    )
 
 
 def exact_covariance(X, X_star):
@@ -108,9 +108,7 @@ def test_targets_of_noise_of_their_own_are_drawn_as_if_alone(data):
     X, y, X_star = data
     Y = np.column_stack([y, np.cos(y), -7.0 * y])
     noise, amplitude = [NOISE, 1.0, 3.0], [1.0, 0.1, 4.0]
-    model = IntersectionGPRegressor(
-        **of_terms(**{**PLAIN, "noise": noise, "amplitude": amplitude}, random_state=0)
-    )
+    model = build(IntersectionGPRegressor, **{**PLAIN, "noise": noise, "amplitude": amplitude})
     draws = model.fit(X, Y).sample_y(X_star, 5, random_state=1)
     # Of one generator, one target after the other.
     random = np.random.RandomState(1)
@@ -282,7 +280,7 @@ def test_explanations_of_classes_and_frames(data):
     pd = pytest.importorskip("pandas")
     X, y, X_star = data
     names = ["a", "b", "c", "d"]
-    model = IntersectionGPClassifier(**of_terms(**PLAIN, random_state=0)).fit(
+    model = build_plain(IntersectionGPClassifier).fit(
         pd.DataFrame(X, columns=names), np.digitize(y, np.quantile(y, [0.3, 0.7]))
     )
     found = model.explain(pd.DataFrame(X_star, columns=names))

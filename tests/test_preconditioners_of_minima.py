@@ -1,6 +1,5 @@
 """The matrix of a linear system, and which preconditioner there is for it."""
 
-import numpy as np
 import pytest
 
 from histrs._solvers.knots import Knots
@@ -12,10 +11,11 @@ from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._bound.preconditioners import WithPairs
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._systems.system import LEAST_NOISE, System
-from tests.oracles.intersection import intersection_kernel
+from histrs.gaussian_process._systems.system import System
 
 each = pytest.mark.parametrize
+
+
 SMOOTH = GeneralizedKernel(smoothness="cubic")
 
 
@@ -28,31 +28,6 @@ def made(X, name="auto", kernel=None, noise=0.6):
     kernel = GeneralizedKernel() if kernel is None else kernel
     bound = MinimaBound(X=X, n_threads=1, kernel=kernel)
     return System(bound=bound, noise=noise, amplitude=2.0, solver=Solver(preconditioner=name))
-
-
-def test_products_are_with_the_matrix_of_the_system(rng, X):
-    matrix, V = made(X), rng.normal(size=(60, 3))
-    assert matrix.s == pytest.approx(0.3)
-    exact = intersection_kernel(X) @ V + 0.3 * V
-    np.testing.assert_allclose(matrix.multiply(V), exact)
-    nearly = matrix.multiply_cheaply(V)
-    np.testing.assert_allclose(nearly, exact, atol=1e-5 * np.abs(exact).max())
-    assert np.any(nearly != matrix.multiply(V))
-
-
-@each(
-    ("exponent", "survives"),
-    [(-70, False), (-53, False), (-40, True), (0, True), (40, True), (50, False), (70, False)],
-)
-def test_single_precision_has_a_range_whatever_the_ratio_of_noise(X, exponent, survives):
-    matrix = made(np.ldexp(X, exponent), noise=np.ldexp(0.6, exponent))
-    assert matrix.survives_single_precision == survives
-
-
-def test_what_drowns_noise_or_is_smooth_is_of_double_precision(X):
-    assert made(X).survives_single_precision
-    assert not made(X, noise=1e-8).survives_single_precision
-    assert not made(X, kernel=SMOOTH).survives_single_precision
 
 
 @each(
@@ -76,20 +51,6 @@ def test_preconditioner_is_what_was_asked_for_or_suits_the_columns(
     assert type(of_pairs) is (Identity if name is None else WithPairs)
     of_smooth = made(X, name, kernel=SMOOTH).preconditioner
     assert type(of_smooth) is (Identity if name is None else LowRank)
-
-
-def test_vanishing_noise_is_more_to_a_preconditioner(X, monkeypatch):
-    trace, seen = X.sum(), []
-    monkeypatch.setattr(MinimaBound, "preconditioner", lambda self, name, s, scale: seen.append(s))
-    for noise, expected in ((2.0 * trace * 1e-6, 1e-6 * trace), (1e-30, LEAST_NOISE * trace)):
-        _ = made(X, noise=noise).preconditioner
-        assert seen.pop() == pytest.approx(expected)
-
-
-@each(("n", "expected"), [(1, 1), (7, 1), (8, 1), (16, 2), (71, 8), (72, 9), (8 * 600, 512)])
-def test_a_factor_has_an_eighth_of_the_rows_for_its_rank(n, expected):
-    assert preconditioners.MAX_RANK == 512
-    assert preconditioners.rank_of(np.ones(n), 0.3, None) == expected
 
 
 @each(("s", "n_bytes"), [(800.0, 4), (1e-20, 8)])

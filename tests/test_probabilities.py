@@ -191,15 +191,6 @@ def test_only_an_svm_that_learned_them_has_probabilities(rng):
         IntersectionSVC(probability=True).fit(X[:3], ["a", "b", "c"])
 
 
-def test_rows_of_weight_zero_take_no_part_in_probabilities(rng):
-    X, y = positive(rng, 200, 3)
-    weight = rng.integers(0, 2, 200)
-    model = IntersectionSVC(probability=True, max_iter=5, random_state=0)
-    P = model.fit(X, y, sample_weight=weight).predict_proba(X)
-    used = weight > 0
-    np.testing.assert_array_equal(P, model.fit(X[used], y[used]).predict_proba(X))
-
-
 @pytest.mark.parametrize("counts", [(1, 1, 2), (1, 7, 30), (2, 2, 2)])
 def test_folds_hold_out_every_row_once_and_learn_every_class(counts):
     labels = np.random.RandomState(1).permutation(np.repeat(np.arange(3), counts))

@@ -8,12 +8,11 @@ from scipy.optimize import approx_fprime
 from sklearn.base import clone
 
 from histrs import _histrs
-from histrs._calibration import likely_inverse_temperature
-from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _histogram
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor
 from histrs.prototypes._base import Training
 from histrs.prototypes._class_means import class_means
 from histrs.prototypes._covariance_loss import make_loss
-from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
+from histrs.prototypes._gamma import searched_gamma
 from histrs.prototypes._learned import LearnedPrototypes
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.spd import jbld_mean
@@ -72,14 +71,6 @@ def test_whole_weights_are_repeated_rows(kind, counts, gamma, seed):
 
 
 @each("kind", KINDS)
-def test_weights_of_one_change_no_bit(rng, kind):
-    (X, y), (P, labels) = samples(kind, rng, 20), samples(kind, rng, 5)
-    none, ones = (evaluate(kind, X, y, P, labels, w, 1.0) for w in (None, np.ones(20)))
-    assert none[0] == ones[0]
-    np.testing.assert_array_equal(none[1], ones[1])
-
-
-@each("kind", KINDS)
 def test_the_gradient_by_finite_differences(rng, kind):
     (X, y), (P, labels) = samples(kind, rng, 20), samples(kind, rng, 4)
     weights = rng.gamma(1.0, size=20)
@@ -105,18 +96,6 @@ def test_the_gradient_by_finite_differences(rng, kind):
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
-def test_the_mean_over_rows_is_that_of_batches(rng):
-    X, y = histograms(rng, 20)
-    H, labels = histograms(rng, 4)
-    weights = rng.gamma(1.0, size=20)
-    options = {"M": grid_ground_distance(6), "reg": 0.5, "gamma": 1.0, "tol": 1e-11}
-    loss = TransportLoss(X, y, labels, n_threads=1, weights=weights / weights.mean(), **options)
-    whole = loss(np.log(H), None)
-    parts = [loss(np.log(H), rows) for rows in np.split(rng.permutation(20), 4)]
-    np.testing.assert_allclose(np.mean([part[0] for part in parts]), whole[0], rtol=1e-9)
-    np.testing.assert_allclose(np.mean([part[1] for part in parts], axis=0), whole[1], atol=1e-9)
-
-
 @each("kind", KINDS)
 def test_the_core_refuses_weights(rng, kind):
     (X, y), (P, labels) = samples(kind, rng, 6), samples(kind, rng, 3)
@@ -135,40 +114,6 @@ def make(kind, **options):
     if kind == "covariances":
         return CovarianceCompressor(1, **{"tol": 1e-10, "random_state": 0, **options})
     return HistogramCompressor(1, **{"tol": 1e-2, "random_state": 0, **options})
-
-
-@each("prior_weight", ["auto", 0.5])
-@each("gamma", ["scale", 4.0])
-def test_covariances_of_whole_weights_are_repeated(rng, gamma, prior_weight):
-    X, y = matrices(rng, 60)
-    counts = rng.integers(0, 4, 60)
-    # One mean of each class: nothing is drawn.
-    options = {"gamma": gamma, "prior_weight": prior_weight, "calibration": None}
-    model = make("covariances", tol=1e-9, **options)
-    weighted = clone(model).fit(X, y, sample_weight=counts)
-    repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    assert weighted.gamma_ == pytest.approx(repeated.gamma_, rel=1e-9)
-    assert weighted.loss_ == pytest.approx(repeated.loss_, rel=1e-6)
-    np.testing.assert_allclose(weighted.prototypes_, repeated.prototypes_, rtol=1e-3, atol=1e-3)
-    plain = clone(model).fit(X, y)
-    assert not np.allclose(plain.prototypes_, repeated.prototypes_, rtol=0.05, atol=0.05)
-
-
-def test_histograms_of_whole_weights_are_repeated(rng, monkeypatch):
-    X, y = histograms(rng, 45)
-    counts = 1 + rng.integers(0, 3, 45)
-
-    def first_of_each_class(training, *_):
-        return np.unique(training.labels, return_index=True)[1]
-
-    monkeypatch.setattr(_histogram, "draw_start", first_of_each_class)
-    model = make("histograms")
-    weighted = clone(model).fit(X, y, sample_weight=counts)
-    repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    assert weighted.gamma_ == pytest.approx(repeated.gamma_, rel=1e-5)
-    assert weighted.loss_ == pytest.approx(repeated.loss_, rel=1e-4)
-    np.testing.assert_allclose(weighted.prototypes_, repeated.prototypes_, atol=1e-3)
-    assert not np.allclose(clone(model).fit(X, y).prototypes_, repeated.prototypes_, atol=1e-2)
 
 
 @each("options", [{}, {"init": "rmhc"}, {"gamma": "cv"}], ids=str)
@@ -253,6 +198,47 @@ def test_clusters_count_weights():
     np.testing.assert_allclose(both, expected, rtol=1e-6)
 
 
+@each("kind", KINDS)
+@each(
+    ("weights", "message"),
+    [
+        (-np.ones(30), r"sample_weight\[0\] = -1"),
+        (np.full(30, np.nan), r"sample_weight\[0\] = nan"),
+        (np.full(30, np.inf), r"sample_weight\[0\] = inf"),
+        (np.ones(29), "sample_weight"),
+        (np.zeros(30), "zero"),
+    ],
+)
+def test_bad_weights_leave_everything_as_it_was(rng, kind, weights, message):
+    X, y = samples(kind, rng, 30)
+    model = make(kind, tol=0.1).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, sample_weight=weights)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@each("kind", KINDS)
+@each("bad", [{0: -1.0}, {1: np.nan}, {1: np.inf}, {0: 0.0, 1: 0.0, 2: 0.0}], ids=str)
+def test_bad_weights_of_classes_leave_everything_as_it_was(rng, kind, bad):
+    X, y = samples(kind, rng, 30)
+    model = make(kind, tol=0.1).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="class_weight"):
+        model.set_params(class_weight=bad).fit(X, y)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+
+
+@each("least", [1e-20, 1e-300])
+def test_a_sample_that_outweighs_all_others_leaves_no_rounding_to_learn(least):
+    X, y = matrices(np.random.default_rng(11), 40, p=4, n_classes=2)
+    weights = np.r_[1.0 / least, np.full(39, least)]
+    model = CovarianceCompressor(random_state=0, max_iter=20).fit(X, y, sample_weight=weights)
+    assert model.gamma_ < 1e3
+    assert model.loss_ > -1e-9
+    assert np.all(np.isfinite(model.predict_proba(X)))
+
+
 class Told(LearnedPrototypes):
     """Knows the scores of rows, which are in their columns; those of heavy rows are too small."""
 
@@ -300,57 +286,3 @@ def test_inverse_temperature_is_searched_by_weights(rng):
         for w in (None, weights)
     )
     assert plain <= 1.0 < weighed
-
-
-def test_inverse_temperature_is_calibrated_by_weights(rng):
-    X, labels, weights = told(rng)
-    training = Training(None, X, labels, np.arange(2), weights)
-    model = Told(gamma=2.0, class_weight={0: 0.0})
-    found = held_out_inverse_temperature(model, training, np.random.RandomState(0))
-    distances = -model._class_scores(X)
-    expected = likely_inverse_temperature(distances, labels, weights)
-    assert found == pytest.approx(expected, rel=1e-4)
-    assert found != pytest.approx(
-        likely_inverse_temperature(distances, labels, np.ones(60)), rel=1e-2
-    )
-
-
-@each("kind", KINDS)
-@each(
-    ("weights", "message"),
-    [
-        (-np.ones(30), r"sample_weight\[0\] = -1"),
-        (np.full(30, np.nan), r"sample_weight\[0\] = nan"),
-        (np.full(30, np.inf), r"sample_weight\[0\] = inf"),
-        (np.ones(29), "sample_weight"),
-        (np.zeros(30), "zero"),
-    ],
-)
-def test_bad_weights_leave_everything_as_it_was(rng, kind, weights, message):
-    X, y = samples(kind, rng, 30)
-    model = make(kind, tol=0.1).fit(X, y)
-    before = model.predict_proba(X)
-    with pytest.raises(ValueError, match=message):
-        model.fit(X, y, sample_weight=weights)
-    np.testing.assert_array_equal(model.predict_proba(X), before)
-
-
-@each("kind", KINDS)
-@each("bad", [{0: -1.0}, {1: np.nan}, {1: np.inf}, {0: 0.0, 1: 0.0, 2: 0.0}], ids=str)
-def test_bad_weights_of_classes_leave_everything_as_it_was(rng, kind, bad):
-    X, y = samples(kind, rng, 30)
-    model = make(kind, tol=0.1).fit(X, y)
-    before = model.predict_proba(X)
-    with pytest.raises(ValueError, match="class_weight"):
-        model.set_params(class_weight=bad).fit(X, y)
-    np.testing.assert_array_equal(model.predict_proba(X), before)
-
-
-@each("least", [1e-20, 1e-300])
-def test_a_sample_that_outweighs_all_others_leaves_no_rounding_to_learn(least):
-    X, y = matrices(np.random.default_rng(11), 40, p=4, n_classes=2)
-    weights = np.r_[1.0 / least, np.full(39, least)]
-    model = CovarianceCompressor(random_state=0, max_iter=20).fit(X, y, sample_weight=weights)
-    assert model.gamma_ < 1e3
-    assert model.loss_ > -1e-9
-    assert np.all(np.isfinite(model.predict_proba(X)))

@@ -17,7 +17,7 @@ from histrs import _histrs
 from histrs.metrics import jbld_distances
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor
-from histrs.prototypes._covariance_loss import make_loss, whitened
+from histrs.prototypes._covariance_loss import make_loss
 from histrs.spd import jbld_mean
 from tests.oracles import spd as oracle
 
@@ -73,35 +73,6 @@ def test_gradient_by_finite_differences(rng, gamma, prior_weight):
     np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
 
 
-def test_the_gradient_of_a_distance_vanishes_at_its_minimum(rng):
-    # One training matrix, equal to the prototype of its class: only the other one moves.
-    X, _ = matrices(rng, 2)
-    B = np.linalg.cholesky(X).transpose(0, 2, 1)
-    labels = np.array([0, 1])
-    _, gradient = make_loss(X[:1], labels[:1], labels, 1.0, 1)(B)
-    np.testing.assert_allclose(gradient[0], 0.0, atol=1e-7)  # the floor of prototypes is 1e-8
-    assert np.abs(gradient[1]).max() > 1e-3
-
-
-def test_bits_do_not_depend_on_the_number_of_threads(rng):
-    (X, y), (P, labels) = matrices(rng, 50), matrices(rng, 9)
-    one, two, seven = (_histrs.compression_loss(X, y, P, labels, None, 1.0, n) for n in (1, 2, 7))
-    for other in (two, seven):
-        assert one[0] == other[0]
-        assert one[1].tobytes() == other[1].tobytes()
-        assert one[2].tobytes() == other[2].tobytes()
-
-
-@pytest.mark.parametrize("gamma", [1e-8, 1e-3, 1e3, 1e6])
-def test_extreme_inverse_temperature_stays_finite(rng, gamma):
-    (X, y), (P, labels) = matrices(rng, 20), matrices(rng, 6)
-    loss, sums, weights = _histrs.compression_loss(X, y, P, labels, None, gamma, 1)
-    assert np.isfinite(loss)
-    assert loss >= 0.0
-    assert np.isfinite(sums).all()
-    assert np.isfinite(weights).all()
-
-
 def test_the_core_refuses(rng):
     (X, y), (P, labels) = matrices(rng, 6), matrices(rng, 3)
     loss = _histrs.compression_loss
@@ -113,13 +84,6 @@ def test_the_core_refuses(rng):
         loss(X, y, P, labels, None, 0.0, 1)
     with pytest.raises(ValueError, match=r"Y\[1\] is not positive definite"):
         loss(X, y, P * np.array([1, -1, 1])[:, None, None], labels, None, 1.0, 1)
-
-
-def test_the_basis_of_the_mean(rng):
-    X, _ = matrices(rng, 9)
-    root = np.linalg.cholesky(X.mean(axis=0))
-    inverse = np.linalg.inv(root)
-    np.testing.assert_allclose(whitened(root, X), inverse @ X @ inverse.T, rtol=1e-9, atol=1e-12)
 
 
 def test_training_lowers_the_loss_and_the_error(rng):

@@ -11,12 +11,11 @@ from scipy import sparse
 from scipy.linalg import orthogonal_procrustes
 from sklearn.base import clone
 from sklearn.datasets import load_digits
-from sklearn.exceptions import NotFittedError
 
 from histrs import _histrs
 from histrs.quantization import ProductQuantizer, _rotation
 from histrs.svm import BundleSVC
-from tests.helpers import CONTAINERS, assert_close, awkward_histograms
+from tests.helpers import assert_close
 from tests.oracles import quantization as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -221,17 +220,6 @@ def test_euclidean_codebooks_are_those_of_kmeans(digits):
     np.testing.assert_array_equal(pq.transform(digits)[:, 1], means.predict(digits[:, 32:]))
 
 
-@pytest.mark.parametrize("algorithm", ["lloyd", "minibatch"])
-def test_any_number_of_threads_learns_the_same(digits, algorithm):
-    books = {
-        ProductQuantizer(5, 9, "chi2", algorithm=algorithm, random_state=1, n_jobs=n)
-        .fit(digits)
-        .codebooks_.tobytes()
-        for n in (1, 2)
-    }
-    assert len(books) == 1
-
-
 def test_blocks_need_not_divide_the_columns(digits):
     pq = ProductQuantizer(7, 8, random_state=0).fit(digits)
     np.testing.assert_array_equal(pq.block_offsets_, offsets_of(64, 7))
@@ -259,16 +247,6 @@ def test_single_precision_stays(digits):
     assert codes.dtype == np.uint16
     assert pq.inverse_transform(codes).dtype == np.float32
     assert np.mean(codes == pq.transform(digits)) > 0.999
-
-
-@pytest.mark.parametrize("name", CONTAINERS)
-@pytest.mark.filterwarnings("ignore:X .* feature names:UserWarning")
-def test_containers(name, rng):
-    X = awkward_histograms(rng, 24)
-    expected = ProductQuantizer(2, 4, "chi2", random_state=0).fit(X)
-    pq = ProductQuantizer(2, 4, "chi2", random_state=0).fit(CONTAINERS[name](X))
-    np.testing.assert_allclose(pq.codebooks_, expected.codebooks_, rtol=1e-6, atol=1e-7)
-    np.testing.assert_array_equal(pq.transform(CONTAINERS[name](X)), expected.transform(X))
 
 
 @pytest.mark.parametrize("metric", METRICS)
@@ -341,12 +319,6 @@ def test_files_keep_all_bits(digits, tmp_path, dtype):
         pq.save(tmp_path / "pq")
 
 
-def test_pickle(digits):
-    pq = ProductQuantizer(4, 8, "intersection", random_state=0).fit(digits)
-    again = pickle.loads(pickle.dumps(pq))
-    np.testing.assert_array_equal(again.transform(digits), pq.transform(digits))
-
-
 # ---- the inner product --------------------------------------------------------------------------
 
 
@@ -417,24 +389,6 @@ def test_bad_codes(digits, codes, message):
     pq = ProductQuantizer(4, 8, random_state=0).fit(digits)
     with pytest.raises(ValueError, match=message):
         pq.inverse_transform(codes)
-
-
-def test_bad_rows_change_nothing(digits):
-    pq = ProductQuantizer(4, 8, "chi2", random_state=0).fit(digits)
-    before = pickle.dumps(pq.__dict__)
-    bad = digits[:9].copy()
-    bad[2, 3] = -1.0
-    for call in (pq.partial_fit, pq.transform):
-        with pytest.raises(ValueError, match=r"X\[2, 3\] = -1"):
-            call(bad)
-        with pytest.raises(ValueError, match="64 features"):
-            call(digits[:, :8])
-    assert pickle.dumps(pq.__dict__) == before
-    with pytest.raises(NotFittedError):
-        ProductQuantizer().inverse_transform([[0]])
-    with pytest.raises(NotFittedError):
-        _ = ProductQuantizer().inner_product_
-    assert not hasattr(ProductQuantizer(), "inner_product_")
 
 
 # ---- rotation and levels ------------------------------------------------------------------------

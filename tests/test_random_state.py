@@ -15,7 +15,6 @@ from histrs.gaussian_process import (
     MinMaxGPRegressor,
     SPDGPRegressor,
 )
-from histrs.gaussian_process._state import copied
 
 MODELS = [
     value
@@ -82,51 +81,3 @@ def test_an_int_gives_the_same_fit(table):
     ]
     assert np.array_equal(first, again)
     assert not np.array_equal(*others)
-
-
-def test_the_seed_is_that_of_the_first_draw(table):
-    X, y = table
-    model = IntersectionGPRegressor(solver="cg", random_state=5).fit(X, y)
-    assert model._seed == np.random.RandomState(5).randint(np.iinfo(np.int32).max)
-
-
-def fit_of(random_state):
-    model = IntersectionGPRegressor(random_state=random_state)
-    model._drawn_seed = np.array([-1])
-    return model
-
-
-def test_a_seed_is_drawn_once_a_fit():
-    own, same = np.random.RandomState(3), np.random.RandomState(3)
-    model = fit_of(own)
-    copy = copied(model)
-    assert state_of(own) == state_of(same)
-    drawn = same.randint(np.iinfo(np.int32).max)
-    assert [model._seed, model._seed, copy._seed] == [drawn] * 3
-    assert state_of(own) == state_of(same)
-    # Another fit draws another one.
-    model._drawn_seed = np.array([-1])
-    assert model._seed == same.randint(np.iinfo(np.int32).max)
-
-
-def test_further_draws_follow_that_of_the_seed():
-    same = np.random.RandomState(3)
-    model, drawn = fit_of(3), same.randint(np.iinfo(np.int32).max)
-    assert model._random().randint(1000) == same.randint(1000)
-    assert model._seed == drawn
-    # A generator of the user goes on, and the seed stays.
-    own = np.random.RandomState(3)
-    model = fit_of(own)
-    first, second = model._random(), model._random()
-    assert first is second is own
-    assert model._seed == drawn
-
-
-def test_a_seed_of_zero_is_drawn_too():
-    own = np.random.RandomState(3)
-    model = fit_of(own)
-    model._drawn_seed[0] = 0
-    assert model._seed == 0
-    assert state_of(own) == state_of(np.random.RandomState(3))
-    model._random()
-    assert model._seed == 0

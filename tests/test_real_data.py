@@ -17,7 +17,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import normalize
 
 from histrs.gaussian_process import IntersectionGPClassifier
-from tests.helpers import PLAIN, ROOT, assert_close, of_terms
+from tests.helpers import ROOT, assert_close, build_plain
 
 DATA = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
 
@@ -79,9 +79,7 @@ def problem(request):
 
 @pytest.fixture(scope="module")
 def exact(problem):
-    model = IntersectionGPClassifier(
-        **of_terms(**PLAIN, solver="cholesky", **problem.parameters, random_state=0)
-    )
+    model = build_plain(IntersectionGPClassifier, solver="cholesky", **problem.parameters)
     return model.fit(problem.X, problem.y)
 
 
@@ -92,16 +90,13 @@ def test_accuracy(problem, exact):
 @pytest.mark.parametrize("preconditioner", ["auto", "pivoted-cholesky"])
 def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
     # Calibration differs: iterations hold folds out, where the factor leaves out every row.
-    model = IntersectionGPClassifier(
-        **of_terms(
-            **PLAIN,
-            calibration=None,
-            solver="cg",
-            preconditioner=preconditioner,
-            tol=1e-7,
-            **problem.parameters,
-            random_state=0,
-        )
+    model = build_plain(
+        IntersectionGPClassifier,
+        calibration=None,
+        solver="cg",
+        preconditioner=preconditioner,
+        tol=1e-7,
+        **problem.parameters,
     )
     model.fit(problem.X, problem.y)
     assert model.n_iter_.max() < 100
@@ -112,17 +107,15 @@ def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
 
 
 def test_single_precision_says_the_same(problem, exact):
-    model = IntersectionGPClassifier(
-        **of_terms(**PLAIN, solver="cholesky", **problem.parameters, random_state=0)
-    )
+    model = build_plain(IntersectionGPClassifier, solver="cholesky", **problem.parameters)
     model.fit(problem.X.astype(np.float32), problem.y)
     scores = exact.decision_function(problem.X_star)
     assert_close(model.decision_function(problem.X_star.astype(np.float32)), scores, 1e-4)
 
 
 def test_tables_lose_no_accuracy(problem, exact):
-    model = IntersectionGPClassifier(
-        **of_terms(**PLAIN, n_bins=100, solver="cholesky", **problem.parameters, random_state=0)
+    model = build_plain(
+        IntersectionGPClassifier, n_bins=100, solver="cholesky", **problem.parameters
     )
     model.fit(problem.X, problem.y)
     score = exact.score(problem.X_star, problem.y_star)

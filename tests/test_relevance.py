@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 from scipy import sparse
-from scipy.special import softmax
 from sklearn.datasets import load_breast_cancer
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
@@ -14,14 +13,12 @@ from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegr
 from histrs.gaussian_process._learning import feature_weights as _relevance
 from histrs.gaussian_process._learning.feature_weights import (
     _best_number_of_steps,
-    _groups,
-    _log_losses,
     _Path,
     _squares,
     relevant_weights,
 )
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import of_terms, with_spare_room
+from tests.helpers import build
 from tests.oracles import intersection as oracle
 
 
@@ -30,13 +27,6 @@ def few_of_many(n, d, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.random((n, d))
     return X, 3.0 * np.abs(X[:, :8] - 0.2) @ np.resize([1.0, -1.0], 8) + 0.2 * rng.normal(size=n)
-
-
-def one_of_many(n, d):
-    """Targets of one feature, which few rows find."""
-    rng = np.random.default_rng(0)
-    X = rng.random((n, d))
-    return X, np.sin(5.0 * X[:, 0]) + 0.1 * rng.normal(size=n)
 
 
 @pytest.mark.parametrize("intercept", [None, 0.0, 1.5])
@@ -153,16 +143,6 @@ def test_steps_are_their_definition_draw_by_draw(intercept, case):
         np.testing.assert_allclose(path.predicted(others), predicted, rtol=1e-6, atol=1e-8)
 
 
-def test_groups_are_columns_of_about_as_many_entries(rng):
-    counts = np.array([0, 1, 2, 3, 4, 7, 8, 15, 9])
-    X = np.zeros((16, 9))
-    for d, count in enumerate(counts):
-        X[rng.permutation(16)[:count], d] = rng.uniform(0.5, 1.0, count)
-    expected = [0, 1, 2, 2, 3, 3, 4, 4, 4]
-    for rows in (X, sparse.csr_array(X), with_spare_room(X)):
-        np.testing.assert_array_equal(_groups(rows), expected)
-
-
 def test_few_features_of_many_are_found():
     X, y = few_of_many(700, 300)
     scaled = IntersectionGPRegressor(random_state=0).fit(X[:200], y[:200])
@@ -210,49 +190,6 @@ def test_where_all_features_matter_weights_stay(rng):
     np.testing.assert_array_equal(model.predict(X), scaled.predict(X))
 
 
-class _Scripted:
-    """A path whose predictions are given step by step."""
-
-    def __init__(self, errors):
-        self.errors, self.n_steps = errors, 0
-
-    def step(self):
-        self.n_steps += 1
-
-    def predicted(self, rows):
-        return np.sqrt(self.errors[self.n_steps][rows])[:, None]
-
-
-def _chosen(*errors):
-    """The number of steps of a path, of squared errors after each, and how many were tried."""
-    errors = np.array([np.broadcast_to(e, 60) for e in errors], dtype=float)
-    errors = np.vstack([errors, np.repeat(errors[-1:], 20, axis=0)])
-    paths = [(_Scripted(errors), slice(k, k + 20), np.zeros((20, 1))) for k in (0, 20, 40)]
-    n_steps = _best_number_of_steps(paths, _squares)
-    tried = {path.n_steps for path, _, _ in paths}
-    assert len(tried) == 1
-    return n_steps, tried.pop()
-
-
-def test_steps_are_those_of_least_error_where_that_is_clear():
-    # The third is best, and four more are tried behind it.
-    assert _chosen(1.0, 0.95, 0.9, 0.8, 0.85) == (3, 7)
-    # A plateau does not end the search before its time.
-    assert _chosen(1.0, 1.1, 1.1, 1.1, 0.5, 0.6) == (4, 8)
-    assert _chosen(1.0, 1.1, 1.1, 1.1, 1.1, 0.5) == (0, 4)
-    # At most twelve.
-    assert _chosen(*np.linspace(1.0, 0.1, 20)) == (12, 12)
-    # Less than five parts in a hundred are none.
-    assert _chosen(1.0, 0.96) == (0, 5)
-    assert _chosen(1.0, 0.94) == (1, 5)
-    # Nor is a gain that two rows have and others pay for.
-    few = np.ones(60)
-    few[:2] = 10.0
-    assert _chosen(few, np.where(few > 1.0, 0.0, 1.1)) == (0, 5)
-    # Nothing better than the start.
-    assert _chosen(1.0, 2.0) == (0, 4)
-
-
 def test_classes_are_told_no_worse_for_it():
     """Smaller squares of scores are no smaller log losses where a few rows are surely wrong."""
     X, y = load_breast_cancer(return_X_y=True)
@@ -266,55 +203,10 @@ def test_classes_are_told_no_worse_for_it():
     assert found[1] < 1.02 * found[0]
 
 
-def test_losses_of_classes_are_those_of_calibrated_probabilities(rng):
-    labels = rng.integers(3, size=400)
-    scores = np.eye(3)[labels] + 0.5 * rng.normal(size=(400, 3))
-    for Y, z in (
-        (2.0 * np.eye(3)[labels] - 1.0, scores),
-        (2.0 * (labels[:, None] == 1) - 1.0, scores[:, 1:2] - scores[:, :1]),
-    ):
-        losses = _log_losses(z, Y - Y.mean(axis=0))
-        assert losses.shape == (400,)
-        # As good as the best temperature, and much better than knowing the shares alone.
-        both = z if z.shape[1] > 1 else np.hstack([-z, z])
-        truth = labels if z.shape[1] > 1 else (labels == 1).astype(int)
-        best = min(log_loss(truth, softmax(t * both, axis=1)) for t in np.geomspace(0.1, 30, 60))
-        assert losses.mean() < best + 0.005
-        shares = np.bincount(truth) / 400
-        assert losses.mean() < 0.7 * -np.sum(shares * np.log(shares))
-
-
-def test_scores_are_calibrated_by_a_temperature_and_shares():
-    # Scores that say nothing leave the shares of the classes, however few rows there are.
-    labels = np.repeat([0, 1], [36, 4])
-    Y = 2.0 * labels[:, None] - 1.0
-    losses = _log_losses(np.zeros((40, 1)), Y - Y.mean(axis=0))
-    assert losses.mean() == pytest.approx(-0.9 * np.log(0.9) - 0.1 * np.log(0.1), rel=1e-3)
-    # Those that say another class say no more than nothing.
-    labels = np.arange(60) % 3
-    Y = 2.0 * np.eye(3)[labels] - 1.0
-    losses = _log_losses(np.eye(3)[(labels + 1) % 3], Y - Y.mean(axis=0))
-    assert losses.mean() > np.log(3)
-
-
-def test_sparse_rows_and_threads_change_nothing():
-    X, y = few_of_many(300, 40)
-    X[X < 0.5] = 0.0
-    weights = [
-        relevant_weights(rows, y[:, None], np.ones(40), None, np.random.default_rng(0), n_threads)
-        for rows, n_threads in ((X, 1), (X, 2), (sparse.csr_array(X), 1))
-    ]
-    assert not np.array_equal(weights[0], np.ones(40))
-    np.testing.assert_array_equal(weights[1], weights[0])
-    np.testing.assert_allclose(weights[2], weights[0], rtol=1e-6)
-
-
 def test_transformed_features_are_weighted():
     X, y = few_of_many(300, 60)
     options = {"feature_transform": "power", "exponent": 0.5, "exponent_bounds": "fixed"}
-    model = IntersectionGPRegressor(
-        **of_terms(feature_weights="relevance", **options, random_state=0)
-    ).fit(X, y)
+    model = build(IntersectionGPRegressor, feature_weights="relevance", **options).fit(X, y)
     roots = IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(
         np.sqrt(X), y
     )
@@ -336,71 +228,6 @@ def test_many_rows_are_drawn_from(monkeypatch):
     monkeypatch.setattr(_Path, "__init__", watched)
     IntersectionGPRegressor(Intersection(feature_weights="relevance"), random_state=0).fit(X, y)
     assert seen == [60, 60, 60, 90]
-
-
-def test_rows_are_drawn_once_each_and_only_where_there_are_more(monkeypatch):
-    X, y = one_of_many(120, 12)
-    seen = []
-    original = _Path.__init__
-
-    def watched(self, rows, *others, **options):
-        seen.append(rows)
-        original(self, rows, *others, **options)
-
-    def found():
-        rng = np.random.default_rng(0)
-        return relevant_weights(X, y[:, None], np.ones(12), None, rng, 1)
-
-    of_all = found()
-    assert not np.array_equal(of_all, np.ones(12))
-    monkeypatch.setattr(_relevance, "_MAX_ROWS", 120)
-    np.testing.assert_array_equal(found(), of_all)
-    monkeypatch.setattr(_relevance, "_MAX_ROWS", 90)
-    monkeypatch.setattr(_Path, "__init__", watched)
-    found()
-    assert len(np.unique(np.vstack(seen[:3]), axis=0)) == 90
-
-
-def test_a_constant_of_the_targets_does_not_matter():
-    X, y = one_of_many(120, 12)
-    found = [
-        relevant_weights(X, y[:, None] + level, np.ones(12), 0.0, np.random.default_rng(0), 1)
-        for level in (0.0, 64.0)
-    ]
-    assert not np.array_equal(found[0], np.ones(12))
-    np.testing.assert_allclose(found[1], found[0], rtol=1e-6)
-
-
-def test_of_columns_without_entries_nothing_is_learned():
-    X, y = one_of_many(120, 12)
-    held = np.arange(12) * 2
-    start = np.linspace(0.5, 2.0, 25)
-    rows = np.zeros((120, 25))
-    rows[:, held] = X
-    alone = relevant_weights(
-        sparse.csr_array(X), y[:, None], start[held], None, np.random.default_rng(0), 1
-    )
-    found = relevant_weights(
-        sparse.csr_array(rows), y[:, None], start, None, np.random.default_rng(0), 1
-    )
-    assert not np.array_equal(alone, start[held])
-    np.testing.assert_array_equal(found[held], alone)
-    np.testing.assert_array_equal(np.delete(found, held), np.delete(start, held))
-
-
-@pytest.mark.parametrize(("n", "sizes"), [(5, []), (6, [4, 4, 4])])
-def test_a_fold_has_two_rows_at_least(rng, monkeypatch, n, sizes):
-    seen = []
-    original = _Path.__init__
-
-    def watched(self, rows, *others, **options):
-        seen.append(len(rows))
-        original(self, rows, *others, **options)
-
-    monkeypatch.setattr(_Path, "__init__", watched)
-    X = rng.random((n, 2))
-    relevant_weights(X, X[:, :1], np.ones(2), None, np.random.default_rng(0), 1)
-    assert seen[:3] == sizes
 
 
 @pytest.mark.parametrize(("n", "y"), [(1, 1.0), (4, 1.0), (40, 0.0)])
@@ -445,3 +272,46 @@ def test_columns_of_very_different_units_are_weighted(rng):
         X * units, y
     )
     np.testing.assert_allclose(model.feature_weights_ * units, one.feature_weights_, rtol=1e-6)
+
+
+class _Scripted:
+    """A path whose predictions are given step by step."""
+
+    def __init__(self, errors):
+        self.errors, self.n_steps = errors, 0
+
+    def step(self):
+        self.n_steps += 1
+
+    def predicted(self, rows):
+        return np.sqrt(self.errors[self.n_steps][rows])[:, None]
+
+
+def _chosen(*errors):
+    """The number of steps of a path, of squared errors after each, and how many were tried."""
+    errors = np.array([np.broadcast_to(e, 60) for e in errors], dtype=float)
+    errors = np.vstack([errors, np.repeat(errors[-1:], 20, axis=0)])
+    paths = [(_Scripted(errors), slice(k, k + 20), np.zeros((20, 1))) for k in (0, 20, 40)]
+    n_steps = _best_number_of_steps(paths, _squares)
+    tried = {path.n_steps for path, _, _ in paths}
+    assert len(tried) == 1
+    return n_steps, tried.pop()
+
+
+def test_steps_are_those_of_least_error_where_that_is_clear():
+    # The third is best, and four more are tried behind it.
+    assert _chosen(1.0, 0.95, 0.9, 0.8, 0.85) == (3, 7)
+    # A plateau does not end the search before its time.
+    assert _chosen(1.0, 1.1, 1.1, 1.1, 0.5, 0.6) == (4, 8)
+    assert _chosen(1.0, 1.1, 1.1, 1.1, 1.1, 0.5) == (0, 4)
+    # At most twelve.
+    assert _chosen(*np.linspace(1.0, 0.1, 20)) == (12, 12)
+    # Less than five parts in a hundred are none.
+    assert _chosen(1.0, 0.96) == (0, 5)
+    assert _chosen(1.0, 0.94) == (1, 5)
+    # Nor is a gain that two rows have and others pay for.
+    few = np.ones(60)
+    few[:2] = 10.0
+    assert _chosen(few, np.where(few > 1.0, 0.0, 1.1)) == (0, 5)
+    # Nothing better than the start.
+    assert _chosen(1.0, 2.0) == (0, 4)

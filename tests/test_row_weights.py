@@ -8,10 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from histrs import _histrs
-from histrs._checks.validation import to_core
-from histrs._solvers.knots import Knots
-from histrs._solvers.low_rank import PivotedCholesky
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
@@ -21,10 +17,9 @@ from histrs.gaussian_process import (
     SPDGPClassifier,
     SPDGPRegressor,
 )
-from histrs.gaussian_process._rows import appended, roots
 from histrs.gaussian_process.kernels import Intersection, MinMax
 from histrs.metrics import minmax_kernel
-from tests.helpers import of_terms, with_amplitude
+from tests.helpers import build, of_terms, with_amplitude
 from tests.oracles import intersection, leave_one_out
 from tests.oracles import row_weights as oracle
 
@@ -80,14 +75,12 @@ def expected(K_of, X, y, weights, rows):
 def test_intersection_kernel(solver, container):
     X, y, weights = sample()
     rows = sample(1, 9)[0]
-    model = IntersectionGPRegressor(
-        **of_terms(
-            feature_weights=None,
-            intercept_variance=0.0,
-            variance="exact",
-            **{**GIVEN, **solver},
-            random_state=0,
-        )
+    model = build(
+        IntersectionGPRegressor,
+        feature_weights=None,
+        intercept_variance=0.0,
+        variance="exact",
+        **{**GIVEN, **solver},
     ).fit(container(X), y, sample_weight=weights)
     mean, std = model.predict(container(rows), return_std=True)
     want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, rows)
@@ -103,10 +96,12 @@ def test_any_weights(seed, n, scale):
     rng = np.random.default_rng(seed)
     X, y = rng.random((n, 3)), rng.normal(size=n)
     weights = 10.0**scale * 10.0 ** rng.uniform(-3, 3, n)
-    model = IntersectionGPRegressor(
-        **of_terms(
-            feature_weights=None, intercept_variance=0.0, variance="exact", **GIVEN, random_state=0
-        )
+    model = build(
+        IntersectionGPRegressor,
+        feature_weights=None,
+        intercept_variance=0.0,
+        variance="exact",
+        **GIVEN,
     )
     mean, std = model.fit(X, y, weights).predict(X, return_std=True)
     want_mean, want_std = expected(intersection.intersection_kernel, X, y, weights, X)
@@ -140,12 +135,8 @@ def test_samples_and_covariances_agree_with_standard_deviations(model_class):
 def test_bounds_of_the_variance_bound_it(name):
     X, y, weights = sample()
     parameters = {"feature_weights": None, "intercept_variance": 0.0, **GIVEN}
-    exact = IntersectionGPRegressor(**of_terms(variance="exact", **parameters, random_state=0)).fit(
-        X, y, weights
-    )
-    bound = IntersectionGPRegressor(**of_terms(variance=name, **parameters, random_state=0)).fit(
-        X, y, weights
-    )
+    exact = build(IntersectionGPRegressor, variance="exact", **parameters).fit(X, y, weights)
+    bound = build(IntersectionGPRegressor, variance=name, **parameters).fit(X, y, weights)
     std, upper = (model.predict(X, return_std=True)[1] for model in (exact, bound))
     assert np.all(upper >= std * (1 - 1e-9))
     # Nor is it the prior.
@@ -155,12 +146,8 @@ def test_bounds_of_the_variance_bound_it(name):
 def test_cached_standard_deviations():
     X, y, weights = sample(n=1500)
     parameters = {"solver": "cg", "tol": 1e-8}
-    model = IntersectionGPRegressor(
-        **of_terms(variance="cached", **parameters, random_state=0)
-    ).fit(X, y, weights)
-    exact = IntersectionGPRegressor(**of_terms(variance="exact", **parameters, random_state=0)).fit(
-        X, y, weights
-    )
+    model = build(IntersectionGPRegressor, variance="cached", **parameters).fit(X, y, weights)
+    exact = build(IntersectionGPRegressor, variance="exact", **parameters).fit(X, y, weights)
     rows = sample(1, 40)[0]
     std, want = (m.predict(rows, return_std=True)[1] for m in (model, exact))
     assert np.mean(np.abs(std / want - 1)) < 0.01
@@ -176,7 +163,7 @@ def test_leave_one_out(model_class):
         else {"kernel": MinMax(0.0)}
     )
     options = with_amplitude(model_class, {**GIVEN, **extra})
-    model = model_class(**of_terms(**options, random_state=0)).fit(X, y, weights)
+    model = build(model_class, **options).fit(X, y, weights)
     mean, std = model.predict_leave_one_out()
     z, centre, spread = oracle.standardised(y, weights)
     A = GIVEN["amplitude"] * KERNELS[model_class](X) + np.diag(GIVEN["noise"] / weights)
@@ -190,8 +177,8 @@ def test_leave_one_out(model_class):
 
 def test_likelihood_is_the_density():
     X, y, weights = sample()
-    model = IntersectionGPRegressor(
-        **of_terms(feature_weights=None, intercept_variance=0.0, **GIVEN, random_state=0)
+    model = build(
+        IntersectionGPRegressor, feature_weights=None, intercept_variance=0.0, **GIVEN
     ).fit(X, y, weights)
     in_units = weights / weights.mean()
     z, _, _ = oracle.standardised(y, in_units)
@@ -246,14 +233,12 @@ def test_rows_that_come_and_go(solver, weighted_first):
     weights /= weights[:40].mean()
     if not weighted_first:
         weights[:40] = 1.0
-    model = IntersectionGPRegressor(
-        **of_terms(
-            feature_weights=None,
-            intercept_variance=0.0,
-            variance="exact",
-            **{**GIVEN, **solver},
-            random_state=0,
-        )
+    model = build(
+        IntersectionGPRegressor,
+        feature_weights=None,
+        intercept_variance=0.0,
+        variance="exact",
+        **{**GIVEN, **solver},
     ).fit(X[:40], y[:40], weights[:40] if weighted_first else None)
     model.predict(X[:2], return_std=True)
     model.partial_fit(X[40:], y[40:], weights[40:]).forget([3, 5, 50])
@@ -353,12 +338,12 @@ def test_weights_of_classes(model_class):
     assert heavy.predict_proba(rows)[:, 1].mean() > 1.3 * plain.predict_proba(rows)[:, 1].mean()
     # The likelihood on covariances has several maxima, between which the last bit decides.
     fixed = {"optimizer": None} if model_class is SPDGPClassifier else {}
-    balanced = model_class(**of_terms(class_weight="balanced", **fixed, random_state=0))
+    balanced = build(model_class, class_weight="balanced", **fixed)
     balanced.fit(rows, labels, weights)
     sums = {label: weights[labels == label].sum() for label in ("common", "rare")}
     of_classes = {label: weights.sum() / (2 * total) for label, total in sums.items()}
     product = weights * np.array([of_classes[label] for label in labels])
-    by_hand = model_class(**of_terms(**fixed, random_state=0)).fit(rows, labels, product)
+    by_hand = build(model_class, **fixed).fit(rows, labels, product)
     np.testing.assert_allclose(answers(balanced, rows), answers(by_hand, rows), rtol=1e-6)
     with pytest.raises(ValueError, match="all rows at once"):
         balanced.partial_fit(rows, labels)
@@ -429,49 +414,3 @@ def test_every_solver_solves_with_weights(solver):
     want = IntersectionGPRegressor(**of_terms(solver="cholesky", **settings)).fit(X, y, weights)
     got = IntersectionGPRegressor(**of_terms(solver=solver, **settings)).fit(X, y, weights)
     np.testing.assert_allclose(got.predict(X), want.predict(X), rtol=1e-7, atol=1e-7 * np.ptp(y))
-
-
-# ---- preconditioners --------------------------------------------------------------------------
-
-
-@each("seed", range(3))
-def test_preconditioners_that_leave_nothing_out_are_the_matrix(seed):
-    X, _, weights = sample(seed, 30, 2)
-    r = np.sqrt(weights)
-    columns = _histrs.SortedColumns(to_core(X), 1)
-    K = intersection.intersection_kernel(X)
-    A = r[:, None] * K * r + 0.4 * np.eye(30)
-    V = np.random.default_rng(seed).normal(size=(30, 3))
-    want = np.linalg.solve(A, V)
-    pivoted = PivotedCholesky(X, np.diag(K), 0.4, 30, 1, r)
-    for preconditioner in (Knots(columns, 0.4, 255, 1, r), pivoted):
-        np.testing.assert_allclose(preconditioner.solve(V), want, rtol=2e-3, atol=2e-3)
-
-
-def test_weights_of_further_rows_follow_those_before():
-    few, more = np.array([2.0, 3.0]), np.array([5.0])
-    np.testing.assert_array_equal(appended(few, 2, more), [2.0, 3.0, 5.0])
-    np.testing.assert_array_equal(appended(None, 2, more), [1.0, 1.0, 5.0])
-    # Without weights of either, there are none of all.
-    assert appended(None, 2, None) is None
-    np.testing.assert_array_equal(roots(np.array([4.0, 9.0])), few)
-    assert roots(None) is None
-
-
-@each("make", ["knots", "pivoted"])
-def test_preconditioners_of_rows_that_come_and_go(make):
-    _, _, weights = sample(0, 30, 2)
-    # Knots are the values of the first rows, which the others share.
-    X = np.random.default_rng(0).integers(0, 8, (30, 2)).astype(float)
-    r, first = np.sqrt(weights), np.arange(20)
-    K = intersection.intersection_kernel(X)
-    if make == "knots":
-        before = Knots(_histrs.SortedColumns(to_core(X[first]), 1), 0.4, 255, 1, r[first])
-    else:
-        before = PivotedCholesky(X[first], X[first].sum(axis=1), 0.4, 20, 1, r[first])
-        # What the first rows say of the others (Nystroem).
-        K = K[:, first] @ np.linalg.pinv(K[np.ix_(first, first)], rcond=1e-10) @ K[first]
-    kept = np.delete(np.arange(30), [2, 25])
-    changed = before.insert(X[20:], r[20:]).remove(kept, np.array([2, 25]))
-    A = r[kept][:, None] * K[np.ix_(kept, kept)] * r[kept] + 0.4 * np.eye(28)
-    np.testing.assert_allclose(changed.solve(np.eye(28)), np.linalg.inv(A), atol=2e-3)

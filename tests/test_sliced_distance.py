@@ -19,11 +19,6 @@ from tests.oracles import sliced as oracle
 EVERY_KIND = pytest.mark.parametrize("directions", ["orthogonal", "gaussian", "structured"])
 
 
-@pytest.fixture(name="X")
-def _rows(rng):
-    return rng.normal(size=(40, 5)) @ rng.normal(size=(5, 5)) - 3.0
-
-
 # ---- the kernel that the distance induces --------------------------------------------------------
 
 
@@ -105,14 +100,6 @@ def test_what_is_no_number_is_refused_by_its_place(X, bad, said, container):
         with pytest.raises(ValueError, match=rf"^X\[3, 2\] = {said}"):
             method(container(Y))
     assert sliced.transform(X).shape == (40, 6)
-
-
-@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_map_takes_every_container(rng, container):
-    X = rng.integers(-3, 4, size=(9, 4)).astype(np.float64)
-    expected = SlicedDistanceMap(5, random_state=0).fit(X).transform(X)
-    T = SlicedDistanceMap(5, random_state=0).fit(container(X)).transform(container(X))
-    assert_close(T, expected, 1e-12)
 
 
 def test_energy_distance_kernel_refuses_other_columns(X):

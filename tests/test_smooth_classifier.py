@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 
 from histrs.gaussian_process import IntersectionGPClassifier
 from histrs.gaussian_process.kernels import Splines
-from tests.helpers import of_terms
+from tests.helpers import build
 from tests.oracles import laplace
 from tests.oracles import smooth as oracle
 
@@ -28,16 +28,14 @@ def sample(n_classes=2, n=60):
 def make(smoothness, rough, solver="cholesky", **given):
     extra = {"rough_weight": rough} if smoothness == "both" else {}
     given = {"optimizer": None, "slope_weight": 0.8, "amplitude": 0.7, "noise": 0.2, **given}
-    return IntersectionGPClassifier(
-        **of_terms(
-            smoothness=smoothness,
-            solver=solver,
-            tol=1e-9,
-            variance="exact",
-            **extra,
-            **given,
-            random_state=0,
-        )
+    return build(
+        IntersectionGPClassifier,
+        smoothness=smoothness,
+        solver=solver,
+        tol=1e-9,
+        variance="exact",
+        **extra,
+        **given,
     )
 
 
@@ -174,7 +172,7 @@ def test_many_weighted_rows():
 def test_what_smooth_functions_do_not_go_with_is_refused(options):
     X, y, _, others = sample()
     with pytest.raises(ValueError, match=r"Splines|feature_weights|can only choose pairs"):
-        IntersectionGPClassifier(**of_terms(smoothness="both", **options, random_state=0)).fit(X, y)
+        build(IntersectionGPClassifier, smoothness="both", **options).fit(X, y)
     model = IntersectionGPClassifier(Splines(rough_weight=1.0), random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="smooth"):
         model.export_tables()

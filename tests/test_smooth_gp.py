@@ -1,6 +1,5 @@
 """Additive Gaussian processes of smooth functions."""
 
-import itertools
 import pickle
 
 import numpy as np
@@ -14,9 +13,8 @@ from sklearn.gaussian_process.kernels import Kernel
 
 from histrs.gaussian_process import IntersectionGPRegressor, Solver
 from histrs.gaussian_process._bound.splines import SmoothRows, SmoothScore, SmoothTerm
-from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process.kernels import Splines
-from tests.helpers import of_terms
+from tests.helpers import build, of_terms
 from tests.oracles import smooth as oracle
 
 KEPT = {"optimizer": None, "noise": 0.1, "amplitude": 0.7, "slope_weight": 2.0}
@@ -53,9 +51,7 @@ def covariance(model, A, B, X, masses=None):
 
 def make(smoothness, rough, **options):
     extra = {"rough_weight": rough} if smoothness == "both" else {}
-    return IntersectionGPRegressor(
-        **of_terms(smoothness=smoothness, **extra, **{**KEPT, **options}, random_state=0)
-    )
+    return build(IntersectionGPRegressor, smoothness=smoothness, **extra, **{**KEPT, **options})
 
 
 @pytest.mark.parametrize(("smoothness", "rough"), KINDS)
@@ -233,9 +229,7 @@ def test_iterations_are_few_and_deviations_right(smoothness):
     f = np.sin(6 * X[:, 0]) + X[:, 1] ** 2 + np.exp(X[:, 2])
     y = f + 0.3 * rng.standard_normal(len(f))
     options = {"smoothness": smoothness, "rough_weight": 1e-3, "noise": 0.1, "amplitude": 5.0}
-    fitted = IntersectionGPRegressor(
-        **of_terms(**options, solver="cg", optimizer=None, random_state=0)
-    )
+    fitted = build(IntersectionGPRegressor, **options, solver="cg", optimizer=None)
     fitted.fit(X[:2000], y[:2000])
     assert fitted.n_iter_.max() <= 20
     plain = (
@@ -299,7 +293,7 @@ def test_smooth_functions_need_fewer_rows_and_rough_ones_are_told_apart():
 )
 def test_what_smooth_functions_do_not_go_with_is_refused(data, options):
     X, y, _ = data
-    model = IntersectionGPRegressor(**of_terms(smoothness="cubic", **options, random_state=0))
+    model = build(IntersectionGPRegressor, smoothness="cubic", **options)
     with pytest.raises(
         ValueError,
         match=next(iter(options)).replace("n_interactions", "can only choose pairs"),
@@ -382,42 +376,6 @@ def test_a_term_is_its_definition(rough, container, container_of_others):
     np.testing.assert_allclose(alone.cross(own), part, atol=1e-11)
 
 
-def test_below_the_training_values_functions_are_lines():
-    rng = np.random.default_rng(0)
-    X = 1.0 + rng.random((40, 2))
-    V = rng.standard_normal((40, 3))
-    term = SmoothTerm(SmoothRows.of(X, np.full(40, 1 / 40), 1), 0.7, 0.3, 1)
-    least = X.min(axis=0)
-    # Only just below counts too, and in one feature alone.
-    steps = np.array([0.0, 1e-3, 0.5, 1.0])
-    rows = np.column_stack([least[0] - steps, np.full(4, 1.5)])
-    scores = SmoothScore(term, V).evaluate(rows, 1)
-    expected = oracle.kernel(rows, X, X, 0.7, 0.3) @ V
-    np.testing.assert_allclose(scores, expected, atol=1e-12)
-    slopes = np.diff(scores, axis=0) / np.diff(steps)[:, None]
-    np.testing.assert_allclose(slopes, slopes[-1:].repeat(3, axis=0), rtol=1e-9)
-    assert np.abs(slopes).min() > 1e-2
-
-
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("shape", [(0, 3), (5, 0), (0, 0)])
-def test_rows_without_entries_have_a_term(container, shape):
-    X = np.ones((4, shape[1]))
-    term = SmoothTerm(SmoothRows.of(container(X), np.full(4, 0.25), 1), 0.7, 0.3, 1)
-    assert np.all(term.kernel_matrix() == 0.0)
-    score = SmoothScore(term, np.ones((4, 2)))
-    assert score.evaluate(container(np.ones(shape)), 1).tolist() == [[0.0] * 2] * shape[0]
-
-
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("shape", [(0, 3), (4, 0), (0, 0), (1, 1)])
-def test_origins_of_rows_without_entries_are_zeros(container, shape):
-    rows = SmoothRows.of(container(np.zeros(shape)), np.ones(shape[0]), 1)
-    assert rows.origins.tolist() == [0.0] * shape[1]
-    assert rows.T.shape == shape
-    assert rows.T.dtype == np.float64
-
-
 @pytest.mark.parametrize(("smoothness", "rough"), KINDS)
 def test_functions_of_features_that_have_no_weights(data, smoothness, rough):
     X, y, _ = data
@@ -433,19 +391,6 @@ def test_functions_of_features_that_have_no_weights(data, smoothness, rough):
     for found, expected in zip(functions[:5], functions[5:], strict=True):
         for part, known in zip(found, expected, strict=True):
             np.testing.assert_allclose(part, known, rtol=1e-9, atol=1e-12)
-
-
-def test_origins_are_the_least_values():
-    rng = np.random.default_rng(0)
-    X = np.column_stack([rng.poisson(0.5, 30), 0.25 + rng.poisson(2.0, 30), 9 + rng.random(30)])
-    containers = (np.asarray, sparse.csr_array, lambda X: X.astype(np.float32))
-    for some, container in itertools.product((X, X[:1], X[:, 2:]), containers):
-        rows = SmoothRows.of(container(some), np.full(len(some), 1 / len(some)), 1)
-        np.testing.assert_allclose(rows.origins, some.min(axis=0))
-        assert sparse.issparse(rows.T) == sparse.issparse(container(some))
-        T = rows.T.toarray() if sparse.issparse(rows.T) else rows.T
-        assert T.dtype == np.float64
-        np.testing.assert_allclose(T, some - some.min(axis=0), atol=1e-6)
 
 
 def test_functions_have_deviations_where_they_are_asked_for(data):
@@ -518,29 +463,3 @@ def test_what_goes_without_smooth_functions_goes_with_others():
 
 def test_what_goes_with_smooth_functions_is_taken():
     IntersectionGPRegressor(Splines(feature_weights=np.ones(3)))._asked.check(np.eye(3))
-
-
-@pytest.mark.parametrize(
-    ("free", "weights"),
-    [
-        ([], []),
-        (["slope_weight"], [(0.5, 0.2), (1.0, 0.2), (100.0, 0.2)]),
-        (["rough_weight"], [(0.5, 0.2), (0.5, 1.0)]),
-        (
-            ["slope_weight", "rough_weight"],
-            [(0.5, 0.2), (1.0, 0.2), (100.0, 0.2), (0.5, 1.0)],
-        ),
-    ],
-)
-def test_a_search_begins_with_weights_within_their_bounds(free, weights):
-    bounds = dict.fromkeys(("slope_weight", "rough_weight"), "fixed")
-    bounds |= dict.fromkeys(free, (0.1, 100.0))
-    kernel = GeneralizedKernel(smoothness="both", slope_weight=0.5, rough_weight=0.2, bounds=bounds)
-    found = kernel.starts(kernel.free())
-    assert [(k.slope_weight, k.rough_weight) for k in found] == weights
-
-
-def test_a_search_begins_once_with_each_weight():
-    kernel = GeneralizedKernel(smoothness="cubic", slope_weight=1.0)
-    slopes = [other.slope_weight for other in kernel.starts({"slope_weight": (1e-6, 1e6)})]
-    assert len(slopes) == len(set(slopes)) > 1

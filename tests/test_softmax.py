@@ -17,7 +17,7 @@ from histrs.gaussian_process import IntersectionGPClassifier
 from histrs.gaussian_process._bound import all_pairs
 from histrs.gaussian_process._likelihoods import softmax as _softmax
 from histrs.gaussian_process._likelihoods.softmax import NewtonSystem, SoftmaxPrior
-from tests.helpers import left_out_scores, of_terms
+from tests.helpers import build, left_out_scores
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
@@ -55,7 +55,7 @@ def test_is_laplaces_approximation(amplitude, weighted):
     X, t, w, others = sample()
     w = w / w.mean() if weighted else np.ones(len(t))
     C, f, mean, variance = by_definition(X, t, w, others, amplitude)
-    model = IntersectionGPClassifier(**of_terms(amplitude=amplitude, **GIVEN, random_state=0))
+    model = build(IntersectionGPClassifier, amplitude=amplitude, **GIVEN)
     model.fit(X, t, sample_weight=w if weighted else None)
     ours, spread = model.latent_mean_and_variance(others)
     np.testing.assert_allclose(ours, mean, rtol=1e-5, atol=1e-6)
@@ -67,19 +67,6 @@ def test_is_laplaces_approximation(amplitude, weighted):
     scores = left_out_scores(model) + model._modes.bias
     expected = laplace.softmax_left_out(C, f, t, w)
     np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
-
-
-def test_rows_left_out_are_nearly_those_of_fits_without_them():
-    X, t, _, _ = sample(7, n=30)
-    C = laplace.latent_covariance(intersection_kernel(X, X), 5.0)
-    prior = SoftmaxPrior(intersection_kernel(X, X), 5.0)
-    found = prior.left_out(prior.find_mode(t, 3, None, 1e-9), None)
-    found -= found.mean(axis=1, keepdims=True)
-    for i in range(3, 30, 4):
-        kept = np.arange(30) != i
-        f = laplace.softmax_mode(C[np.ix_(kept, kept)], t[kept], np.ones(29), 3)
-        gradient = np.eye(3)[t[kept]] - laplace.softmax(f)
-        np.testing.assert_allclose(found[i], C[i, kept] @ gradient, atol=0.35)
 
 
 @given(
@@ -106,38 +93,6 @@ def test_modes_of_any_size(n, n_classes, amplitude, equal, seed):
     again = prior.find_mode(t, n_classes, w, 1e-7, rng.standard_normal((n, n_classes)))
     assert again.residual <= 1e-5
     np.testing.assert_allclose(again.log_posterior, mode.log_posterior, atol=1e-3)
-
-
-def test_a_mode_is_known_when_it_is_seen_and_found_from_anywhere():
-    X, t, w, _ = sample(11)
-    prior = SoftmaxPrior(intersection_kernel(X, X), 20.0)
-    mode = prior.find_mode(t, 3, w, 1e-7)
-    assert 3 <= mode.n_steps <= 15
-    # What is the same for all classes says nothing, and a step is taken anyway.
-    again = prior.find_mode(t, 3, w, 1e-7, mode.alpha + np.arange(40.0)[:, None])
-    assert again.n_steps == 1
-    np.testing.assert_allclose(again.f, mode.f, atol=1e-6)
-    loose = prior.find_mode(t, 3, w, 10.0)
-    assert loose.n_steps == 1
-    assert np.ptp(loose.f) > 0.1
-    far = prior.find_mode(t, 3, w, 1e-7, 100.0 * np.random.default_rng(0).normal(size=(40, 3)))
-    # That is worse than nothing, from which it starts then.
-    assert far.n_steps == mode.n_steps
-    np.testing.assert_array_equal(far.f, mode.f)
-    # Rounding leaves more than that.
-    close = prior.find_mode(t, 3, w, 1e-30)
-    assert 0.0 < close.residual < 1e-9
-    assert close.n_steps < 30
-
-
-@each("seed", [5, 13, 16])
-def test_steps_that_go_too_far_are_cut(seed):
-    rng = np.random.default_rng(seed)
-    A = rng.normal(size=(30, 30))
-    t, w = rng.integers(0, 5, 30), 10.0 ** rng.uniform(-2.0, 2.0, 30)
-    mode = SoftmaxPrior(A @ A.T / 30, 100.0).find_mode(t, 5, w, 1e-7)
-    assert mode.residual <= 1e-7
-    assert mode.n_steps <= 20
 
 
 @each("amplitude", [0.1, 30.0])
@@ -171,7 +126,7 @@ def test_a_newton_step_is_that_of_dense_algebra(monkeypatch, amplitude):
 
 def test_classes_of_more_rows_than_the_memory_holds_are_refused(monkeypatch):
     X, t, _, _ = sample(13)
-    model = IntersectionGPClassifier(**of_terms(**GIVEN, random_state=0))
+    model = build(IntersectionGPClassifier, **GIVEN)
     # Two matrices for each of three classes, and two more.
     for n_matrices, fits in ((8, True), (7, False)):
         monkeypatch.setattr(all_pairs, "physical_memory", lambda n=n_matrices: 8 * 40**2 * n)
@@ -183,34 +138,10 @@ def test_classes_of_more_rows_than_the_memory_holds_are_refused(monkeypatch):
                 model.fit(X, t)
 
 
-def test_blocks_of_rows_do_not_matter(monkeypatch):
-    X, t, w, _ = sample(9)
-    prior = SoftmaxPrior(intersection_kernel(X, X), 3.0)
-    mode = prior.find_mode(t, 3, w, 1e-6)
-    expected = prior.left_out(mode, w)
-    for numbers in (1, 3 * 40 * 7):
-        monkeypatch.setattr(_softmax, "_NUMBERS", numbers)
-        np.testing.assert_allclose(prior.left_out(mode, w), expected, rtol=1e-9, atol=1e-9)
-
-
-def test_kernels_that_are_singular_and_large():
-    X = np.repeat(np.random.default_rng(0).random((30, 6)), 4, axis=0)
-    t = np.random.default_rng(1).integers(0, 4, 120)
-    prior = SoftmaxPrior(intersection_kernel(X, X), 1e5)
-    mode = prior.find_mode(t, 4, None, 1e-4)
-    assert mode.residual <= 1e-4
-    assert mode.n_steps <= 40
-    # Of equal rows the probabilities are the shares of the classes.
-    shares = np.eye(4)[t].reshape(30, 4, 4).mean(axis=1)
-    np.testing.assert_allclose(mode.probabilities[::4], shares, atol=0.02)
-
-
 def test_two_classes_are_those_of_the_bernoulli_likelihood():
     X, t, w, others = sample(1, n_classes=2)
     models = [
-        IntersectionGPClassifier(**of_terms(**{**GIVEN, "likelihood": name}, random_state=0)).fit(
-            X, t, w
-        )
+        build(IntersectionGPClassifier, **{**GIVEN, "likelihood": name}).fit(X, t, w)
         for name in ("softmax", "bernoulli")
     ]
     assert models[0].likelihood_ == "bernoulli"
@@ -221,9 +152,7 @@ def test_a_row_of_no_weight_leaves_no_trace():
     X, t, w, others = sample(2)
     w = w * (np.arange(40) % 3 > 0)
     w[:3] = 1.0
-    model = IntersectionGPClassifier(**of_terms(amplitude=2.0, **GIVEN, random_state=0)).fit(
-        X, t, sample_weight=w
-    )
+    model = build(IntersectionGPClassifier, amplitude=2.0, **GIVEN).fit(X, t, sample_weight=w)
     kept = w > 0
     *_, mean, _ = by_definition(X[kept], t[kept], w[kept], others, 2.0)
     np.testing.assert_allclose(model.latent_mean_and_variance(others)[0], mean, atol=1e-6)
@@ -231,9 +160,7 @@ def test_a_row_of_no_weight_leaves_no_trace():
 
 def test_rows_come_and_go():
     X, t, w, others = sample(3, n=60)
-    model = IntersectionGPClassifier(
-        **of_terms(amplitude=5.0, **{**GIVEN, "tol": 1e-8}, random_state=0)
-    )
+    model = build(IntersectionGPClassifier, amplitude=5.0, **{**GIVEN, "tol": 1e-8})
     grown = pickle.loads(pickle.dumps(model.fit(X[:40], t[:40], w[:40])))
     grown.partial_fit(X[40:], t[40:], sample_weight=w[40:])
     *_, mean, _ = by_definition(X, t, w, others, 5.0)
@@ -253,9 +180,7 @@ def test_a_class_that_comes_later():
     X, y = load_iris(return_X_y=True)
     X, y = X[::3], y[::3]
     first = y < 2
-    model = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(
-        X[first], y[first], None
-    )
+    model = build(IntersectionGPClassifier, amplitude=3.0, **GIVEN).fit(X[first], y[first], None)
     # Of two classes there is one function.
     assert model.likelihood_ == "bernoulli"
     begun = np.append(np.flatnonzero(first), 49)
@@ -263,7 +188,7 @@ def test_a_class_that_comes_later():
     later = np.setdiff1d(np.arange(50), begun)
     X[later[0]], y[later[0]] = X[later[0]], 3
     model.partial_fit(X[later], y[later])
-    at_once = IntersectionGPClassifier(**of_terms(amplitude=3.0, **GIVEN, random_state=0)).fit(X, y)
+    at_once = build(IntersectionGPClassifier, amplitude=3.0, **GIVEN).fit(X, y)
     order = np.argsort(np.append(begun, later))
     np.testing.assert_allclose(model.dual_coef_[order], at_once.dual_coef_, atol=1e-5)
     assert model.predict_proba(X).shape == (50, 4)
@@ -303,9 +228,7 @@ def test_lower_log_loss_on_digits():
 
 def test_without_calibration():
     X, t, _, others = sample(6)
-    model = IntersectionGPClassifier(
-        **of_terms(amplitude=4.0, calibration=None, **GIVEN, random_state=0)
-    ).fit(X, t)
+    model = build(IntersectionGPClassifier, amplitude=4.0, calibration=None, **GIVEN).fit(X, t)
     *_, mean, variance = by_definition(X, t, np.ones(40), others, 4.0)
     expected = softmax(mean / np.sqrt(1.0 + np.pi / 8.0 * variance), axis=1)
     np.testing.assert_allclose(model.predict_proba(others), expected, atol=1e-6)
@@ -322,9 +245,7 @@ def test_without_calibration():
 def test_what_goes_without_it(parameters, said):
     X, t, _, _ = sample()
     with pytest.raises(ValueError, match=said):
-        IntersectionGPClassifier(
-            **of_terms(likelihood="softmax", **parameters, random_state=0)
-        ).fit(X, t)
+        build(IntersectionGPClassifier, likelihood="softmax", **parameters).fit(X, t)
 
 
 def test_what_is_chosen():
@@ -333,7 +254,7 @@ def test_what_is_chosen():
     assert model.likelihood_ == "softmax"
     assert IntersectionGPClassifier(random_state=0).fit(X[:399], t[:399]).likelihood_ == "gaussian"
     for parameters in ({"optimizer": None}, {"calibration": None}, {"solver": "cg"}):
-        other = IntersectionGPClassifier(**of_terms(**parameters, random_state=0)).fit(X, t)
+        other = build(IntersectionGPClassifier, **parameters).fit(X, t)
         assert other.likelihood_ == "gaussian"
     assert (
         IntersectionGPClassifier(random_state=0).fit(X, np.arange(420) % 65).likelihood_

@@ -20,7 +20,7 @@ from histrs._solvers.low_rank import (
 )
 from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import Identity
-from histrs.testing import histograms, spd_matrices
+from histrs.testing import spd_matrices
 from tests.helpers import assert_close, awkward_histograms, dense
 from tests.oracles import intersection as oracle
 
@@ -100,11 +100,6 @@ def test_agrees_with_numpy_on_a_kernel(A, rng, method, preconditioned):
     assert n_products <= 12 if preconditioned else n_products <= 60
 
 
-def test_the_exact_inverse_needs_one_iteration(A, rng):
-    solution, _ = solve(A, rng.normal(size=(80, 3)), M=A, tol=1e-8)
-    np.testing.assert_array_equal(solution.n_iter, 1)
-
-
 BLOCKS = {
     "equal columns": lambda B: B[:, [0, 0, 1, 0]],
     "opposite columns": lambda B: np.column_stack([B[:, 0], -B[:, 0], B[:, 1]]),
@@ -140,13 +135,6 @@ def test_each_column_has_its_own_tolerance(A, rng, method):
     assert solution.n_iter[0] < solution.n_iter[2]
 
 
-def test_columns_together_take_fewer_iterations_than_alone(A, rng):
-    B = rng.normal(size=(80, 10))
-    together, _ = solve(A, B)
-    alone = [solve(A, B[:, [k]])[0].n_iter[0] for k in range(10)]
-    assert together.n_iter.max() < 0.8 * min(alone)
-
-
 @each_method
 def test_starts_where_it_is_told(A, rng, method):
     B = rng.normal(size=(80, 3))
@@ -176,13 +164,6 @@ def test_stops_at_max_iter(A, rng, method, max_iter):
     assert not solution.stagnated
     if max_iter == 0:
         np.testing.assert_array_equal(solution.X, 0.0)
-
-
-@each_method
-def test_a_tolerance_below_rounding_ends(A, rng, method):
-    solution, _ = solve(A, rng.normal(size=(80, 2)), method=method, tol=1e-30, max_iter=500)
-    assert (solution.residual < 1e-10).all()
-    assert solution.stagnated
 
 
 def nearly_singular(rng, condition):
@@ -284,15 +265,6 @@ def test_single_precision_beyond_its_range_hands_over(A, rng, method):
     assert (solution.residual <= 1e-9).all()
 
 
-@each_method
-def test_calls_back_after_every_iteration(A, rng, method):
-    seen = []
-    solution, _ = solve(A, rng.normal(size=(80, 2)), method=method, callback=seen.append)
-    assert len(seen) >= solution.n_iter.max()
-    assert all(residual.shape == (2,) for residual in seen)
-    assert seen[-1].max() <= 1e-9
-
-
 def test_nested_takes_few_exact_products(A, rng):
     B = rng.normal(size=(80, 4))
     _, n_exact = solve(A, B)
@@ -369,22 +341,6 @@ def matrix_of(preconditioner, n):
     return np.linalg.inv(inverse)
 
 
-@each_preconditioner
-@given(X=histograms((1, 33), (1, 12), scale=st.sampled_from([1.0, 1e-3])), size=st.integers(1, 40))
-def test_preconditioners_are_symmetric_and_positive_definite(name, X, size):
-    X = np.ascontiguousarray(X)
-    preconditioner = make(name, X, s=0.1 * max(X.max(), 1e-6), size=size)
-    n = len(X)
-    matrix_of(preconditioner, n)
-    V = np.random.default_rng(0).normal(size=(n, 3))
-    kept = V.copy()
-    whole = preconditioner.solve(V)
-    np.testing.assert_array_equal(V, kept)
-    assert_close(whole, preconditioner.solve(np.eye(n)) @ V, 1e-9)
-    assert_close(preconditioner.solve(V[:, :1]), whole[:, :1], 1e-9)
-    assert_close(preconditioner.solve_cheaply(V), whole, 1e-4)
-
-
 def hat_functions(columns, n_knots):
     """Phi and K_ZZ of the projection, column by column from the knots."""
     projection = _histrs.KnotProjection(columns, n_knots, 1)
@@ -407,22 +363,6 @@ def test_knots_are_their_definition(rng, n_knots):
     # Hat functions at x reproduce x from the knots of a column.
     expected = phi @ K_ZZ @ phi.T + S * np.eye(60)
     assert_close(matrix_of(make("knots", X, size=n_knots), 60), expected, 1e-6)
-
-
-def test_knots_take_nothing_but_what_the_kernel_has(rng):
-    X = rng.random((60, 3))
-    K = oracle.intersection_kernel(X)
-    left = []
-    for n_knots in (2, 8, 32, 64):
-        phi, K_ZZ = hat_functions(columns_of(X), n_knots)
-        rest = K - phi @ K_ZZ @ phi.T
-        # Weights are kept in single precision.
-        assert np.linalg.eigvalsh(rest)[0] > -1e-5
-        left.append(np.trace(rest))
-    assert (np.diff(left) < 0).all()
-    assert left[0] < 0.5 * np.trace(K)
-    assert left[-1] < 1e-4
-    assert_close(matrix_of(make("knots", X, size=255), 60), K + S * np.eye(60), 1e-6)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
@@ -526,8 +466,8 @@ def test_preconditioners_cut_iterations(rng):
     assert n_iter["pivoted Cholesky"] < n_iter["identity"] / 2
 
 
-def test_pivoted_cholesky_is_reproducible(rng):
-    X = rng.random((50, 5))
-    V = rng.normal(size=(50, 2))
-    first, second = (make("pivoted Cholesky", X).solve(V) for _ in range(2))
-    np.testing.assert_array_equal(first, second)
+@each_method
+def test_a_tolerance_below_rounding_ends(A, rng, method):
+    solution, _ = solve(A, rng.normal(size=(80, 2)), method=method, tol=1e-30, max_iter=500)
+    assert (solution.residual < 1e-10).all()
+    assert solution.stagnated

@@ -32,7 +32,7 @@ from histrs.metrics import (
 )
 from histrs.svm import BundleSVC
 from histrs.testing import histograms
-from tests.helpers import CONTAINERS, awkward_histograms, dense
+from tests.helpers import awkward_histograms, dense
 from tests.oracles import sparse_maps as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -145,16 +145,6 @@ def test_knots_are_where_they_are_said_to_be(rng, spacing):
         np.testing.assert_allclose(knots, expected, rtol=1e-9)
 
 
-@every_kernel
-@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_containers_do_not_matter(rng, kernel, container):
-    X = awkward_histograms(rng, 12)
-    model = SparseAdditiveMap(kernel, 4, spacing="quantile").fit(X)
-    again = SparseAdditiveMap(kernel, 4, spacing="quantile").fit(container(X))
-    np.testing.assert_array_equal(again.knots_, model.knots_)
-    np.testing.assert_array_equal(dense(again.transform(container(X))), dense(model.transform(X)))
-
-
 def test_feature_names_pickle_and_clone(rng):
     X = awkward_histograms(rng, 12)
     model = SparseAdditiveMap("chi2", 3, spacing="log").fit(X)
@@ -172,22 +162,6 @@ def test_nothing_to_map():
     half = SparseAdditiveMap("jensen_shannon", 3).fit([[0.0, 2.0]])
     np.testing.assert_array_equal(half.offsets_, [0, 0, 3])
     assert half.transform(sparse.csr_array((5, 2))).nnz == 0
-
-
-def test_errors_name_the_place_and_change_nothing(rng):
-    X = rng.random((5, 3))
-    model = SparseAdditiveMap(n_knots=3).fit(X)
-    before = {key: np.copy(model.__dict__[key]) for key in ("knots_", "offsets_")}
-    bad = X.copy()
-    bad[3, 1] = -0.5
-    with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
-        model.fit(bad)
-    with pytest.raises(ValueError, match=r"X\[3, 1\] = -0.5"):
-        model.transform(bad)
-    with pytest.raises(ValueError, match="kernel"):
-        SparseAdditiveMap("linear").fit(X)
-    for key, value in before.items():
-        np.testing.assert_array_equal(model.__dict__[key], value)
 
 
 # ---- their inner product ------------------------------------------------------------------------
@@ -467,17 +441,6 @@ def test_a_callable_kernel_takes_any_data(rng, Map):
     single = model.transform(X.astype(np.float32))
     assert single.dtype == np.float32
     assert len(model.get_feature_names_out()) == 6
-
-
-@every_map
-@pytest.mark.parametrize("container", CONTAINERS.values(), ids=CONTAINERS)
-def test_containers_do_not_matter_to_landmarks(rng, Map, container):
-    X = awkward_histograms(rng, 12)
-    model = Map("chi2", 4, landmarks="sample", random_state=0).fit(X)
-    again = Map("chi2", 4, landmarks="sample", random_state=0).fit(container(X))
-    np.testing.assert_allclose(
-        approximation(again, container(X)), approximation(model, X), rtol=1e-9, atol=1e-10
-    )
 
 
 @every_map

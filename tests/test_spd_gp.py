@@ -26,9 +26,9 @@ from histrs.gaussian_process._learning.leave_one_out import WithLevel, centred_l
 from histrs.gaussian_process.kernels import Constant, Divergence, LogEuclidean, Tangent
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
 from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
-from tests.helpers import assert_close, left_out_scores, of_terms
+from tests.helpers import assert_close, build, left_out_scores, of_terms
+from tests.oracles import leave_one_out
 from tests.oracles import spd as oracle
-from tests.test_all_pairs import by_centring, left_out_one_by_one
 
 pytestmark = pytest.mark.simd_paths
 
@@ -133,22 +133,6 @@ def test_the_kernel_of_the_divergence_is_definite_at_every_inverse_temperature(r
     np.testing.assert_allclose(kernel.matrix(kernel.parts(X, None, 1)), jbld_kernel(X, gamma=1.0))
 
 
-@pytest.mark.parametrize("model_class", [SPDGPRegressor, SPDGPClassifier])
-@each_kernel
-def test_rows_come_and_go(rng, model_class, kernel):
-    X, y = matrices(rng, 50)
-    y = y if model_class is SPDGPRegressor else np.digitize(y, np.quantile(y, [0.3, 0.7]))
-    grown = model_class(**of_terms(**given(kernel), random_state=0)).partial_fit(X[:30], y[:30])
-    grown.partial_fit(X[30:], y[30:]).forget([3, 45])
-    kept = np.setdiff1d(np.arange(50), [3, 45])
-    # The reference stays that of the first matrices.
-    K = AMPLITUDE * covariance(kernel, X[kept], X[kept], GAMMA, airm_mean(X[:30]))
-    Y = grown.Y_fit_
-    Y = Y / grown.y_std_ if model_class is SPDGPRegressor else Y - Y.mean(axis=0)
-    expected = AMPLITUDE * np.linalg.solve(K + NOISE * np.eye(48), Y)
-    assert_close(grown._standard_weights, expected, 1e-6)
-
-
 def classes(rng, n, p=4, n_classes=3):
     y = rng.integers(0, n_classes, n)
     A = rng.standard_normal((n, p, 25))
@@ -174,20 +158,6 @@ def level_of(model):
     return model.kernel_.k2.value_ if isinstance(model.kernel_, WithLevel) else 0.0
 
 
-def left_out_by_definition(K, s, Y):
-    """Fits to all rows but one, of functions whose values at two rows have no covariance."""
-    n = len(K)
-    centring = np.eye(n) - 1 / n
-    C = centring @ K @ centring
-    C += np.trace(C) / n / (n - 1)
-    found = np.empty_like(Y)
-    for i in range(n):
-        rest = np.arange(n) != i
-        A = C[np.ix_(rest, rest)] + s * np.eye(n - 1)
-        found[i] = C[i, rest] @ np.linalg.solve(A, Y[rest])
-    return found
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
     X, y = classes(rng, 30, n_classes=n_classes)
@@ -195,14 +165,16 @@ def test_what_is_left_out_is_predicted_by_definition(rng, n_classes):
     K = np.exp(-0.3 * cdist(V, V, "sqeuclidean"))
     Y = rng.standard_normal((30, n_classes))
     Y -= Y.mean(axis=0)
-    expected = left_out_by_definition(K, 0.4, Y)
+    C, _ = leave_one_out.by_centring(K)
+    expected, _ = leave_one_out.refits(C + 0.4 * np.eye(30), Y)
     assert_close(centred_leave_one_out(K, 0.4, Y), expected, 1e-9)
     model = SPDGPClassifier(Tangent(GAMMA, "fixed"), random_state=0).fit(X, y)
     K = np.exp(-GAMMA * cdist(V, V, "sqeuclidean"))
     targets = model.Y_fit_ - model.Y_fit_.mean(axis=0)
     found = left_out_scores(model)
     s = model.noise_ / model.amplitude_
-    assert_close(found, left_out_by_definition(K, s, targets), 1e-7)
+    C, _ = leave_one_out.by_centring(K)
+    assert_close(found, leave_one_out.refits(C + s * np.eye(30), targets)[0], 1e-7)
     # A level that is not open is left out with the row.
     model = SPDGPClassifier(**GIVEN, random_state=0).fit(X, y)
     found = left_out_scores(model)
@@ -218,11 +190,11 @@ def test_scores_of_weighted_rows_left_out(rng):
     model = SPDGPClassifier(Tangent(GAMMA, "fixed"), random_state=0).fit(X, y, weights)
     V = TangentSpace().fit(X, sample_weight=weights).transform(X)
     w = weights / weights.mean()
-    r = np.sqrt(w)
-    assert_close(model._posterior.system.row_scale, r, 1e-12)
-    C, _ = by_centring(np.exp(-GAMMA * cdist(V, V, "sqeuclidean")), w)
+    assert_close(model._posterior.system.row_scale, np.sqrt(w), 1e-12)
+    C, _ = leave_one_out.by_centring(np.exp(-GAMMA * cdist(V, V, "sqeuclidean")), w)
     targets = model.Y_fit_ - np.average(model.Y_fit_, axis=0, weights=w)
-    expected = left_out_one_by_one(C, model.noise_ / model.amplitude_, targets, r)
+    A = C + model.noise_ / model.amplitude_ * np.diag(1.0 / w)
+    expected, _ = leave_one_out.refits(A, targets)
     assert_close(left_out_scores(model), expected, 1e-7)
 
 
@@ -550,7 +522,7 @@ def test_what_is_refused(rng):
 def test_what_is_no_covariance_is_named_by_its_place(rng, monkeypatch, model_class, kernel):
     X, y = matrices(rng, 20)
     y = (y > np.median(y)).astype(float)
-    model = model_class(**of_terms(**given(kernel), random_state=0)).fit(X, y)
+    model = build(model_class, **given(kernel)).fit(X, y)
     bad = X.copy()
     bad[17] = -bad[17]
     # Neither in the part of the rows that is looked at first, nor in that which has weight.

@@ -1,7 +1,6 @@
 """The support vector machine in input space: its steps, its scores, and its contract."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from histrs import _histrs
 from histrs.svm import IntersectionSVC
 from histrs.svm._input_space import Problem
-from tests.helpers import CONTAINERS, awkward_histograms
+from tests.helpers import awkward_histograms
 from tests.oracles import svm as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -225,24 +224,6 @@ def test_the_average_is_over_the_passes_after_the_drop(rng):
     np.testing.assert_allclose(model.intercept_, mean[:, 5], rtol=1e-14)
 
 
-@pytest.mark.parametrize("name", CONTAINERS)
-def test_containers(name, rng):
-    X, y = awkward_histograms(rng, 24), np.arange(24) % 3
-    expected = IntersectionSVC(max_iter=3, random_state=0).fit(X, y)
-    model = IntersectionSVC(max_iter=3, random_state=0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # feature names of the frame
-        model.fit(CONTAINERS[name](X), y)
-        scores = model.decision_function(CONTAINERS[name](X))
-    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-6)
-    np.testing.assert_allclose(scores, expected.decision_function(X), rtol=1e-5, atol=1e-6)
-    if name.startswith("CSR"):
-        plain = IntersectionSVC(max_iter=3, random_state=0, scale="none")
-        np.testing.assert_allclose(
-            plain.fit(CONTAINERS[name](X), y).coef_, plain.fit(X, y).coef_, rtol=1e-6, atol=1e-9
-        )
-
-
 def test_partial_fit_learns_and_asks_for_classes(digits):
     X, y, X_test, y_test = digits
     model = IntersectionSVC(random_state=0)
@@ -314,12 +295,6 @@ def test_bad_input_leaves_the_model_as_it_was(rng, value):
     with pytest.raises(ValueError, match="one class"):
         model.fit(X[:3], [1, 1, 1])
     np.testing.assert_array_equal(model.coef_, before)
-
-
-@pytest.mark.parametrize("bad", [{"margin": 0.0}, {"alpha": -1.0}, {"eta0": 0}, {"smoothing": "x"}])
-def test_bad_parameters(bad):
-    with pytest.raises(ValueError, match=next(iter(bad))):
-        IntersectionSVC(**bad).fit([[1.0], [2.0]], [0, 1])
 
 
 def test_the_objective_is_its_definition(rng):

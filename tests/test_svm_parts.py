@@ -16,27 +16,16 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler
 from histrs.kernel_approximation import SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC
-from histrs.svm._composition import BlockDiagonalProduct, inner_product_of, last_map
+from histrs.svm._composition import BlockDiagonalProduct, inner_product_of
 from histrs.svm._distributed import _n_bytes, _RowBlock
 from histrs.svm._held_out import folds
-from histrs.svm._input_space import signs_of
 from histrs.svm._planes import Planes
 from histrs.svm._rows import CodeRows, FeatureRows, RowsWithIntercept
-from histrs.svm._units import Columns, Lengths, without_spare_room
+from histrs.svm._units import Columns
 from tests.oracles import bundle as oracle
 from tests.oracles import quantization as codes_oracle
 
 CONTAINERS = [np.asarray, sparse.csr_array]
-each_container = pytest.mark.parametrize("container", CONTAINERS)
-
-
-def roomy(X):
-    """Return a CSR matrix with entries beyond its last."""
-    X = sparse.csr_array(X)
-    more = np.full(5, 7.0, dtype=X.dtype), np.zeros(5, dtype=X.indices.dtype)
-    data, indices = (np.append(a, b) for a, b in zip((X.data, X.indices), more, strict=True))
-    X.data, X.indices = data, indices
-    return X
 
 
 # ---- columns ------------------------------------------------------------------------------------
@@ -69,95 +58,6 @@ def test_columns_are_where_entries_begin_and_their_spread(n, n_before, chunk, se
             np.testing.assert_array_equal(columns.unit, 1.0)
             kept = (np.ptp(seen, axis=0) == 0) & (seen > 0).all(axis=0)
             np.testing.assert_array_equal(constant, kept)
-
-
-@each_container
-@pytest.mark.parametrize("chunk", [1, 3, 4096])
-@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e150])
-def test_columns_differ_beyond_a_hundred_times_the_median(container, chunk, scale, monkeypatch):
-    monkeypatch.setattr("histrs.svm._units._CHUNK", chunk)
-    X = np.array([[3.0, 2.0, 0.0], [0.0, 2.0, 100.0], [1.0, 0.0, 0.0], [0.0, 0.0, 300.0]])
-    plain = Columns(np.zeros(3), np.ones(3))
-    # Means of positive entries: 2, 2, 200, whose median is 2.
-    assert not plain.differ(container(X * scale))
-    X[3, 2] = 301.0
-    assert plain.differ(container(X * scale))
-    # Entries count from where a column begins, and below it for nothing.
-    assert not Columns(scale * np.array([0.0, 0.0, 2.0]), np.ones(3)).differ(container(X * scale))
-    assert not plain.differ(container(np.zeros((2, 3))))
-    assert not plain.differ(container(np.full((2, 3), np.sqrt(np.finfo(float).max))))
-    assert plain.differ(container(np.full((2, 3), 1.5e154)))
-    assert plain.differ(container(np.full((2, 3), 2e19, dtype=np.float32)))
-
-
-@each_container
-@pytest.mark.parametrize("exponent", [-1074, -1000, 0, 500])
-def test_columns_differ_in_units_of_any_power_of_two(container, exponent):
-    X = np.zeros((4, 3))
-    X[:2, :2], X[:, 2] = 2.0, [100.0, 300.0, 200.0, 200.0]
-    plain = Columns(np.zeros(3), np.ones(3))
-    assert not plain.differ(container(np.ldexp(X, exponent)))
-    X[3, 2] += 1.0
-    assert plain.differ(container(np.ldexp(X, exponent)))
-
-
-def test_zeros_that_are_stored_are_no_entries():
-    X = sparse.csr_array(np.array([[2.0, 2.0, 300.0], [2.0, 2.0, 300.0]]))
-    X.data[-1] = 0.0
-    plain = Columns(np.zeros(3), np.ones(3))
-    assert plain.differ(X.toarray())
-    assert plain.differ(X)
-
-
-@each_container
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_rows_change_to_units(container, dtype):
-    X = container(np.array([[1.0, 0.0, 5.0], [2.0, 3.0, 4.0]], dtype=dtype))
-    assert Columns(np.zeros(3), np.ones(3)).change(X) is X
-    for offset, unit in (([1.5, 0.0, 1.0], [1.0, 1.0, 1.0]), ([0.0, 0.0, 0.0], [2.0, 0.5, 1.0])):
-        changed = Columns(np.array(offset), np.array(unit)).change(X)
-        assert changed.dtype == dtype
-        dense = changed.toarray() if sparse.issparse(changed) else changed
-        expected = np.maximum(np.array([[1.0, 0.0, 5.0], [2.0, 3.0, 4.0]]) - offset, 0) / unit
-        np.testing.assert_array_equal(dense, expected)
-    tiny = Columns(np.zeros(3), np.full(3, np.finfo(dtype).tiny)).change(X)
-    dense = tiny.toarray() if sparse.issparse(tiny) else tiny
-    largest = np.sqrt(np.finfo(dtype).max)
-    np.testing.assert_allclose(dense, np.where(dense > 0, largest, 0.0), rtol=1e-6)
-
-
-def test_entries_beyond_the_last_are_none(rng):
-    X = rng.integers(0, 3, (4, 5)).astype(float)
-    given = roomy(X)
-    kept = without_spare_room(given)
-    assert len(kept.data) == len(kept.indices) == np.count_nonzero(X)
-    np.testing.assert_array_equal(kept.toarray(), X)
-    exact = sparse.csr_array(X)
-    assert without_spare_room(exact) is exact
-    columns = Columns(np.full(5, 0.5), np.full(5, 2.0))
-    np.testing.assert_array_equal(columns.change(given).toarray(), np.maximum(X - 0.5, 0) / 2)
-
-
-@each_container
-def test_lengths_are_means(container):
-    X = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 6.0]])
-    lengths = Lengths.of(container(X))
-    assert (lengths.row, lengths.entry, lengths.largest) == (4.5, 3.0, 6.0)
-    more = lengths.with_rows(container(np.array([[7.0, 2.0, 0.0]])))
-    assert (more.row, more.entry, more.largest) == (6.0, 3.6, 7.0)
-    assert more.with_rows(container(np.zeros((1, 3)))).row == 4.5
-    less = Lengths.of(container(X / 8))
-    assert (less.row, less.entry, less.largest) == (4.5 / 8, 3.0 / 8, 6.0 / 8)
-    nothing = Lengths.of(container(np.zeros((2, 3))))
-    assert (nothing.row, nothing.entry, nothing.largest) == (1.0, 1.0, 1.0)
-
-
-def test_signs_are_those_of_one_class_against_the_rest():
-    y = np.array(["a", "c", "b"])
-    np.testing.assert_array_equal(
-        signs_of(y, np.array(["a", "b", "c"])), [[1, -1, -1], [-1, -1, 1], [-1, 1, -1]]
-    )
-    np.testing.assert_array_equal(signs_of(y[:2], np.array(["a", "c"])), [[-1, 1]])
 
 
 # ---- folds --------------------------------------------------------------------------------------
@@ -201,17 +101,6 @@ def test_products_side_by_side_are_blocks(rng):
     V = rng.standard_normal((m + 3, 4))
     np.testing.assert_allclose(product.matmul(V), K @ V, rtol=1e-12)
     np.testing.assert_allclose(product.solve(V), np.linalg.pinv(K) @ V, rtol=1e-8)
-
-
-def test_the_last_map_is_that_of_the_last_step():
-    phi = SparseAdditiveMap()
-    scaled = Pipeline([("scale", MaxAbsScaler()), ("map", phi), ("no", "passthrough"), ("n", None)])
-    for made in (phi, FrozenEstimator(phi), scaled, Pipeline([("s", FrozenEstimator(scaled))])):
-        assert last_map(made) is phi
-    assert last_map(Pipeline([("no", "passthrough")])) is None
-    assert last_map(None) is None
-    assert inner_product_of(None, 3) is None
-    assert inner_product_of(Pipeline([("no", "passthrough")]), 3) is None
 
 
 def test_the_width_of_one_part_of_a_union_follows_from_the_others(rng):
@@ -271,17 +160,6 @@ class Around(TransformerMixin, BaseEstimator):
         return np.sqrt(self.inner.transform(X))
 
 
-@pytest.mark.parametrize("n_columns", [1, 3])
-def test_a_part_is_as_wide_as_its_inner_product(rng, n_columns):
-    X = rng.random((9, n_columns))
-    # Neither of them names its features.
-    double = FunctionTransformer(lambda rows: np.hstack([rows, rows]))
-    union = FeatureUnion([("double", double), ("hat", Hat())]).fit(X)
-    n = 3 * n_columns
-    expected = np.diag(np.repeat([1.0, 2.0], [2 * n_columns, n_columns]))
-    np.testing.assert_array_equal(inner_product_of(union, n).matmul(np.eye(n)), expected)
-
-
 def test_features_of_an_inner_product_that_are_changed_are_refused(rng):
     X = rng.random((9, 3))
     knots = SparseAdditiveMap("intersection", n_knots=4).fit(X)
@@ -299,12 +177,6 @@ def test_what_is_frozen_has_the_inner_product_that_it_had(rng):
     X = rng.random((9, 3))
     made = Pipeline([("scale", MaxAbsScaler()), ("hat", FrozenEstimator(Hat().fit(X)))]).fit(X)
     assert inner_product_of(FrozenEstimator(made), 3).matmul(1.0) == 2.0
-
-
-def test_a_map_made_of_another_may_have_an_inner_product_of_its_own(rng):
-    made = Around(Hat().fit(rng.random((9, 3))))
-    made.inner_product_ = SimpleNamespace(shape=(3, 3), matmul=lambda V: 3 * V)
-    assert inner_product_of(made, 3) is made.inner_product_
 
 
 def test_parts_of_columns_of_any_width(rng):
@@ -361,48 +233,6 @@ def test_the_dual_of_planes_is_that_of_their_definition(rng, most, rank, monkeyp
         idle[kept] = np.where(w > 0, 0, idle[kept] + 1)
         planes.remove_idle()
         assert len(planes) == len(kept)
-
-
-def test_weights_that_are_no_better_are_not_taken(rng, monkeypatch):
-    planes = Planes(4, 0.1)
-    for a, b in zip(rng.standard_normal((12, 4)), rng.random(12), strict=True):
-        planes.add(a, a, b, 0.0)
-    value, optimum = planes.solve(1e-14, 1), planes.weights
-    # Where the other method fails, and exchanges end early.
-    monkeypatch.setattr("histrs.svm._planes._MAX_EXCHANGES", 1)
-    monkeypatch.setattr("histrs.svm._planes.simplex_maximum", lambda *_: np.full(12, 1 / 12))
-    assert planes.solve(0.0, 1) >= value - 1e-12
-    np.testing.assert_allclose(planes.weights, optimum, atol=1e-6)
-
-
-def test_planes_whose_products_overflow_are_refused():
-    planes = Planes(2, 1.0)
-    planes.add(np.full(2, 1e200), np.full(2, 1e100), 1.0, 0.0)
-    planes.solve(1e-12, 1)
-    with np.errstate(over="ignore"), pytest.raises(FloatingPointError):
-        planes.with_alpha(1e-10).solve(1e-12, 1)
-    planes = Planes(2, 1.0)
-    planes.add(np.zeros(2), np.zeros(2), np.inf, 0.0)
-    with pytest.raises(FloatingPointError):
-        planes.solve(1e-12, 1)
-
-
-@pytest.mark.parametrize("had_a_part", [False, True])
-def test_planes_go_after_thirty_optima_without_a_part(had_a_part):
-    planes = Planes(1, 1.0)
-    # Of two planes one is above the other everywhere; with each solution one more of the kind.
-    planes.add(np.zeros(1), np.zeros(1), 0.0, 0.5)
-    if had_a_part:
-        assert planes.solve(1e-12, 1) == 0.0
-    planes.add(np.zeros(1), np.zeros(1), 1.0, 0.7)
-    for turn in range(30):
-        assert planes.solve(1e-12, 1) == pytest.approx(1.0)
-        assert len(planes) == 2, turn
-        planes.remove_idle()
-    assert len(planes) == 1
-    np.testing.assert_array_equal(planes.weights, [1.0])
-    np.testing.assert_array_equal(planes.at_best, [0.7])
-    assert planes.solve(1e-12, 1) == pytest.approx(1.0)
 
 
 # ---- features of maps -------------------------------------------------------------------------
@@ -479,14 +309,3 @@ def test_rows_are_their_features(rng, chunk, kind, intercept, monkeypatch):
     part = rows.part(some)
     assert (len(part), part.width) == (3, rows.width)
     np.testing.assert_allclose(part.scores(product_a), out[:, some], rtol=1e-5, atol=1e-6)
-
-
-def test_models_of_codes_have_the_coordinates_of_their_factor(rng):
-    pq = ProductQuantizer(2, 3, "hellinger", random_state=0).fit(rng.random((11, 6)))
-    codes, product, dtype = pq.transform(rng.random((9, 6))), pq.inner_product_, np.dtype(float)
-    rows = CodeRows(codes, product, 3, dtype, 1)
-    features = np.hstack([product.factor[k][codes[:, k]] for k in range(2)])
-    assert rows.width == features.shape[1]
-    G = rng.standard_normal((2, 9))
-    for gradients in rows.gradients(G):
-        np.testing.assert_allclose(gradients, G @ features, rtol=1e-12, atol=1e-15)

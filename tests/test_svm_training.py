@@ -5,7 +5,6 @@ import pytest
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import get_tags
 
 from histrs._calibration import likely_inverse_temperature
 from histrs.svm import IntersectionSVC
@@ -348,8 +347,3 @@ def test_passes_of_folds_are_not_shown(rows, capsys, monkeypatch):
     monkeypatch.setattr("histrs._progress.tqdm", None)
     IntersectionSVC(probability=True, max_iter=3, verbose=1, random_state=0).fit(*rows)
     assert len(capsys.readouterr().err.splitlines()) == 3
-
-
-def test_tags_are_those_of_histograms():
-    tags = get_tags(IntersectionSVC()).input_tags
-    assert (tags.sparse, tags.positive_only) == (True, True)

@@ -13,7 +13,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process.kernels import Intersection
 from tests.all_estimators import CASES, data
-from tests.helpers import assert_close, of_terms
+from tests.helpers import assert_close, build
 
 SOLVERS = ["auto", "cg"]
 each_solver = pytest.mark.parametrize("solver", SOLVERS)
@@ -78,9 +78,9 @@ def test_units_of_columns_do_not_matter(rng, model_class):
     assert_close(scaled.latent_mean_and_variance(X * units)[0], means, 1e-6)
     # Without weights the largest column is all that counts.
     parameters = {"feature_weights": None, "intercept_variance": 0.0, "optimizer": None}
-    plain = model_class(**of_terms(**parameters, random_state=0)).fit(X, y)
+    plain = build(model_class, **parameters).fit(X, y)
     with pytest.warns(UserWarning, match="feature 2 has a spread"):
-        carried = model_class(**of_terms(**parameters, random_state=0)).fit(X * units, y)
+        carried = build(model_class, **parameters).fit(X * units, y)
     means = plain.latent_mean_and_variance(X)[0]
     assert np.ptp(carried.latent_mean_and_variance(X * units)[0] - means) > 0.1 * np.ptp(means)
 
@@ -144,20 +144,18 @@ def test_given_values_for_each_target(rng):
     X, y = smooth(rng)
     Y = np.column_stack([y, 10 * y])
     parameters = {"optimizer": None, "variance": "exact"}
-    both = IntersectionGPRegressor(
-        **of_terms(noise=[0.1, 0.5], amplitude=[1.0, 2.0], **parameters, random_state=0)
-    ).fit(X, Y)
+    both = build(IntersectionGPRegressor, noise=[0.1, 0.5], amplitude=[1.0, 2.0], **parameters).fit(
+        X, Y
+    )
     mean, std = both.predict(X, return_std=True)
     for k, (noise, amplitude) in enumerate([(0.1, 1.0), (0.5, 2.0)]):
-        alone = IntersectionGPRegressor(
-            **of_terms(noise=noise, amplitude=amplitude, **parameters, random_state=0)
-        )
+        alone = build(IntersectionGPRegressor, noise=noise, amplitude=amplitude, **parameters)
         expected_mean, expected_std = alone.fit(X, Y[:, k]).predict(X, return_std=True)
         np.testing.assert_allclose(mean[:, k], expected_mean, rtol=1e-8)
         np.testing.assert_allclose(std[:, k], expected_std, rtol=1e-8)
     for noise in ([0.1, 0.2, 0.3], [0.1, -0.2], [0.1, np.nan]):
         with pytest.raises(ValueError, match="noise"):
-            IntersectionGPRegressor(**of_terms(noise=noise, **parameters, random_state=0)).fit(X, Y)
+            build(IntersectionGPRegressor, noise=noise, **parameters).fit(X, Y)
 
 
 @pytest.mark.parametrize("value", [0.0, 7.0, 1e160, 1e-300])
@@ -215,12 +213,6 @@ def test_one_row(rng):
     assert model.predict([[2.0, 1.0]]) > model.predict([[1.0, 2.0]])
     with pytest.raises(ValueError, match="at least 2 classes"):
         IntersectionGPClassifier(random_state=0).fit([[1.0, 2.0]], [3])
-
-
-def test_targets_that_overflow_say_so(rng):
-    X = rng.random((4, 2))
-    with pytest.raises(ValueError, match="Scale y down"):
-        IntersectionGPRegressor(random_state=0).fit(X, [1.7e308, -1.7e308, 1.7e308, 0.0])
 
 
 def test_a_column_that_carries_the_kernel_is_named(rng):

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_info
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._systems import system as _system
-from tests.helpers import assert_close, of_terms
+from tests.helpers import assert_close, build
 from tests.oracles import intersection as oracle
 
 
@@ -68,14 +68,10 @@ def test_what_iterations_do_not_solve_is_factorised(rng, monkeypatch):
     iterate_first(monkeypatch)
     X, y, parameters = stagnating(rng)
     with pytest.warns(ConvergenceWarning, match="stopped after"):
-        IntersectionGPRegressor(
-            **of_terms(solver="cg", max_iter=50, **parameters, random_state=0)
-        ).fit(X, y)
+        build(IntersectionGPRegressor, solver="cg", max_iter=50, **parameters).fit(X, y)
     with warnings.catch_warnings():
         warnings.simplefilter("error", ConvergenceWarning)
-        model = IntersectionGPRegressor(**of_terms(max_iter=50, **parameters, random_state=0)).fit(
-            X, y
-        )
+        model = build(IntersectionGPRegressor, max_iter=50, **parameters).fit(X, y)
     assert "factor" in vars(model._posterior.system)
     K = oracle.intersection_kernel(X) + 1e-9 * np.eye(len(X))
     Y = (y - y.mean())[:, None]
@@ -85,10 +81,8 @@ def test_what_iterations_do_not_solve_is_factorised(rng, monkeypatch):
 def test_the_factor_that_was_made_serves_variances(rng, monkeypatch):
     iterate_first(monkeypatch)
     X, y, parameters = stagnating(rng)
-    model = IntersectionGPRegressor(**of_terms(max_iter=50, **parameters, random_state=0)).fit(X, y)
-    exact = IntersectionGPRegressor(
-        **of_terms(**{**parameters, "solver": "cholesky"}, random_state=0)
-    ).fit(X, y)
+    model = build(IntersectionGPRegressor, max_iter=50, **parameters).fit(X, y)
+    exact = build(IntersectionGPRegressor, **{**parameters, "solver": "cholesky"}).fit(X, y)
     assert model.std_error_ == 0.0
     assert_close(
         model.predict(X[:30], return_std=True)[1], exact.predict(X[:30], return_std=True)[1], 1e-6
@@ -101,13 +95,11 @@ def test_without_memory_for_a_factor_the_other_preconditioner_has_its_turn(rng, 
     X, y, parameters = stagnating(rng)
     X = rng.random((400, 3))
     parameters |= {"noise": 1e-3, "tol": 1e-6, "max_iter": 60}
-    model = IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
+    model = build(IntersectionGPRegressor, **parameters).fit(X, y)
     assert "factor" not in vars(model._posterior.system)
     # Without a preconditioner it takes more iterations than that, and knots do with the rest.
     assert 60 < model.n_iter_.max() < 120
-    exact = IntersectionGPRegressor(
-        **of_terms(**{**parameters, "solver": "cholesky"}, random_state=0)
-    ).fit(X, y)
+    exact = build(IntersectionGPRegressor, **{**parameters, "solver": "cholesky"}).fit(X, y)
     assert_close(model.predict(X), exact.predict(X), 1e-3)
 
 

@@ -20,6 +20,8 @@ from tests.helpers import (
     ExactGP,
     assert_close,
     awkward_histograms,
+    build,
+    build_plain,
     dense,
     of_terms,
 )
@@ -31,7 +33,7 @@ pytestmark = pytest.mark.simd_paths
 def fit(X, noise=0.1, amplitude=1.0, **parameters):
     y = np.sin(1.0 + np.arange(len(dense(X))))
     parameters = {**PLAIN, "noise": noise, "amplitude": amplitude, "tol": 1e-10, **parameters}
-    return IntersectionGPRegressor(**of_terms(**parameters, random_state=0)).fit(X, y)
+    return build(IntersectionGPRegressor, **parameters).fit(X, y)
 
 
 def variance(model, X, name, **parameters):
@@ -123,9 +125,9 @@ def test_coarse_is_its_definition(rng, container):
 def test_coarse_with_an_intercept_and_weights_is_its_definition(rng, c, weighted):
     X, X_star = rng.random((40, 6)), 1.5 * rng.random((15, 6))
     w = rng.choice([0.1, 1.0, 3.0], 40) if weighted else np.ones(40)
-    model = IntersectionGPRegressor(
-        **of_terms(**{**PLAIN, "intercept_variance": c}, noise=0.2, random_state=0)
-    ).fit(X, np.sin(np.arange(40)), sample_weight=w)
+    model = build(IntersectionGPRegressor, **{**PLAIN, "intercept_variance": c}, noise=0.2).fit(
+        X, np.sin(np.arange(40)), sample_weight=w
+    )
     expected = coarse_by_definition(X, X_star, 0.2, c, w)
     for name, parameters in [("coarse", {}), ("coarse-quantized", {"n_bins": 5000})]:
         found = variance(model, X_star, name, **parameters)
@@ -205,9 +207,7 @@ def test_everything_that_needs_a_variance_uses_it(rng, name):
     ).fit(X[:300], y[:300])
     latent = model.latent_mean_and_variance(X[300:])[1]
     np.testing.assert_allclose(model.predict(X[300:], return_std=True)[1] ** 2, latent + 3.0)
-    exact = IntersectionGPClassifier(
-        **of_terms(noise=3.0, calibration=None, **PLAIN, random_state=0)
-    ).fit(X[:300], y[:300])
+    exact = build_plain(IntersectionGPClassifier, noise=3.0, calibration=None).fit(X[:300], y[:300])
     assert np.all(latent >= exact.latent_mean_and_variance(X[300:])[1])
     probabilities = model.predict_proba(X[300:])
     assert probabilities.max(axis=1).mean() < exact.predict_proba(X[300:]).max(axis=1).mean()
@@ -223,9 +223,7 @@ def test_the_coarse_bound_is_its_definition(rng, c):
     y = rng.normal(size=40)
     T = np.vstack([rng.gamma(1.0, size=(9, 3)), np.zeros(3), np.full(3, 50.0)])
     weights = rng.random(40) + 0.2
-    model = IntersectionGPRegressor(
-        **of_terms(**{**PLAIN, "intercept_variance": c}, random_state=0)
-    )
+    model = build(IntersectionGPRegressor, **{**PLAIN, "intercept_variance": c})
     system = model.fit(X, y, sample_weight=weights)._posterior.system
     variance = variance_module.CoarseVariance(system, None)
     w = system.row_scale**2

@@ -7,7 +7,7 @@ from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import of_terms
+from tests.helpers import build
 
 N_COLUMNS = 100_000
 
@@ -42,8 +42,7 @@ def rows():
 def test_empty_columns_change_no_regression(rows, parameters):
     narrow, wide, y = rows
     few, all_ = (
-        IntersectionGPRegressor(**of_terms(random_state=0, **parameters)).fit(X[:50], y[:50])
-        for X in (narrow, wide)
+        build(IntersectionGPRegressor, **parameters).fit(X[:50], y[:50]) for X in (narrow, wide)
     )
     assert_allclose(all_.dual_coef_, few.dual_coef_, rtol=1e-6, atol=1e-9)
     assert_allclose(all_.predict(wide[50:]), few.predict(narrow[50:]), rtol=1e-6, atol=1e-9)

@@ -48,47 +48,6 @@ def cross_product_scale(X_star: ArrayLike, X: ArrayLike, V: ArrayLike) -> Array:
     return cross_product(X_star, X, np.abs(np.asarray(V, dtype=np.float64)))
 
 
-class Tables(NamedTuple):
-    """The look-up tables of eq. 8; index r counts the examples below a value."""
-
-    values: Array  # (D, N), ascending
-    A: NDArray[np.longdouble]  # (D, N + 1, ...)
-    B: NDArray[np.longdouble]  # (D, N + 1, ...)
-
-
-def tables_a_b(X: ArrayLike, alpha: ArrayLike) -> Tables:
-    """Eq. 7: A(d, r) sums alpha * x over the r smallest x(d), B(d, r) sums alpha over the rest."""
-    X, alpha = _dense(X), np.asarray(alpha, dtype=np.longdouble)
-    n, d = X.shape
-    values = np.empty((d, n))
-    A = np.zeros((d, n + 1, *alpha.shape[1:]), dtype=np.longdouble)
-    B = np.zeros_like(A)
-    for k in range(d):
-        order = np.argsort(X[:, k], kind="stable")
-        values[k] = X[order, k]
-        for r in range(n + 1):
-            below, rest = order[:r], order[r:]
-            A[k, r] = (alpha[below].T * X[below, k]).T.sum(axis=0)
-            B[k, r] = alpha[rest].sum(axis=0)
-    return Tables(values, A, B)
-
-
-def components_from_tables(tables: Tables, X_star: ArrayLike) -> NDArray[np.longdouble]:
-    """Return the summands of eq. 8, A(d, r_d) + x(d) B(d, r_d), of shape (n, D, ...)."""
-    X_star = _dense(X_star)
-    terms = np.zeros((*X_star.shape, *tables.A.shape[2:]), dtype=np.longdouble)
-    for i, x in enumerate(X_star):
-        for k, value in enumerate(x):
-            r = int((tables.values[k] < value).sum())
-            terms[i, k] = tables.A[k, r] + np.longdouble(value) * tables.B[k, r]
-    return terms
-
-
-def score_from_tables(tables: Tables, X_star: ArrayLike) -> Array:
-    """Eq. 8: k_*^T alpha = sum_d A(d, r_d) + x(d) B(d, r_d), r_d examples being below x(d)."""
-    return np.asarray(components_from_tables(tables, X_star).sum(axis=1), dtype=np.float64)
-
-
 def component(X: ArrayLike, alpha: ArrayLike, k: int, points: ArrayLike) -> Array:
     """Return f_k(t) = sum_i alpha(i) min(x_i(k), t) at the points: one summand of the mean."""
     column = _dense(X)[:, k].astype(np.longdouble)
@@ -105,20 +64,18 @@ class NearestTable(NamedTuple):
 
 
 def nearest_lookup_table(X: ArrayLike, alpha: ArrayLike, n_bins: int) -> NearestTable:
-    """Eq. 10: T(d, k) = A(d, r_d) + p(k) B(d, r_d), on q = n_bins prototypes a dimension.
+    """Eq. 10: T(d, k) = f_d(p(k)), on q = n_bins prototypes a dimension.
 
     The quantisation is section 4.2's adaptive one, uniform on [0, u_d], where u_d is the largest
     value of dimension d. The paper does not say where in a bin its prototype is; here, as in its
     authors' implementation, they are k u_d / (q - 1), both ends included.
     """
     X = _dense(X)
-    tables = tables_a_b(X, alpha)
     prototypes = np.array(
         [[upper * (k / (n_bins - 1)) for k in range(n_bins)] for upper in X.max(axis=0)]
     ).reshape(X.shape[1], n_bins)
-    # Each column of the transpose is a set of D test values, one for each dimension.
-    T = np.moveaxis(components_from_tables(tables, prototypes.T), 0, 1)
-    return NearestTable(prototypes, T.astype(np.float64))
+    T = [component(X, alpha, k, points) for k, points in enumerate(prototypes)]
+    return NearestTable(prototypes, np.array(T))
 
 
 def nearest_index(table: NearestTable, X_star: ArrayLike) -> NDArray[np.intp]:
@@ -158,26 +115,6 @@ def nearest_error_bound(table: NearestTable, alpha: ArrayLike, X_star: ArrayLike
     return np.asarray(np.multiply.outer(total, norm), dtype=np.float64)
 
 
-def linear_lookup(
-    X: ArrayLike, alpha: ArrayLike, knots: list[ArrayLike], X_star: ArrayLike
-) -> Array:
-    """Sum of the f_d, each interpolated linearly between its exact values at ascending knots.
-
-    Below the first knot and above the last, f_d counts as constant; with knots from 0 to u_d that
-    is exact. With a knot at every value of the dimension the whole look-up is.
-    """
-    X_star = _dense(X_star)
-    alpha = np.asarray(alpha, dtype=np.float64)
-    columns = alpha.reshape(len(alpha), -1)
-    scores = np.zeros((len(X_star), columns.shape[1]), dtype=np.longdouble)
-    for k in range(X_star.shape[1]):
-        at = np.asarray(knots[k], dtype=np.float64)
-        for c in range(columns.shape[1]):
-            heights = component(X, columns[:, c], k, at)
-            scores[:, c] += np.interp(X_star[:, k], at, heights)
-    return scores.astype(np.float64).reshape(len(X_star), *alpha.shape[1:])
-
-
 def one_vs_all_targets(y: ArrayLike) -> tuple[NDArray[np.generic], Array]:
     """Section 3.3: the sorted classes and an (N, M) matrix, +1 for a row's class and -1 else."""
     y = np.asarray(y)
@@ -211,11 +148,6 @@ def gp_latent_variance(fit: GPFit, K_star: ArrayLike, k_star_star: ArrayLike) ->
     half = linalg.solve_triangular(fit.L, np.asarray(K_star, dtype=np.float64).T, lower=True)
     prior = np.asarray(k_star_star, dtype=np.float64)
     return np.asarray(prior - np.square(half).sum(axis=0))
-
-
-def gp_predictive_variance(fit: GPFit, K_star: ArrayLike, k_star_star: ArrayLike) -> Array:
-    """Eq. 3: the variance of the label y_*, which includes the noise sigma_n^2."""
-    return gp_latent_variance(fit, K_star, k_star_star) + fit.noise
 
 
 def gp_negative_log_likelihood(fit: GPFit, Y: ArrayLike) -> Array:

@@ -31,3 +31,15 @@ def refits(A: ArrayLike, Y: ArrayLike) -> tuple[Array, Array]:
         mean[i] = solved @ Y[rest]
         variance[i] = A[i, i] - solved @ A[rest, i]
     return mean, variance
+
+
+def by_centring(K: Array, weights: Array | None = None) -> tuple[Array, float]:
+    """Return the kernel of functions less their mean over rows, and its mean variance.
+
+    Each row is left out of what is common to all: the mean covariance of two rows is made 0.
+    """
+    w = np.ones(len(K)) if weights is None else weights
+    P = np.eye(len(K)) - w / w.sum()
+    C = P @ K @ P.T
+    variance = float(np.average(np.diag(C), weights=w))
+    return C + variance / max(len(K) - 1, 1), variance

@@ -23,7 +23,8 @@ def sound(X: Any, name: str = "X") -> Any:
 
     SciPy follows row pointers and indices without a look at their limits, so that a damaged matrix
     reads or writes memory of others. This is linear in the number of stored entries. CSR, CSC, BSR
-    and COO are returned as they are, with indices of one type, other formats as COO or CSR.
+    and COO are returned as they are, with indices of one type and without room to spare behind the
+    last entry, other formats as COO or CSR.
 
     Raises
     ------
@@ -33,9 +34,10 @@ def sound(X: Any, name: str = "X") -> Any:
     try:
         if X.format in ("csr", "csc", "bsr"):
             _check_compressed(X)
-            if X.indices.dtype != X.indptr.dtype:
+            n = X.indptr[-1]
+            if len(X.data) > n or X.indices.dtype != X.indptr.dtype:
                 # SciPy's own loops refuse what its constructor makes alike.
-                X = type(X)((X.data, X.indices, X.indptr), shape=X.shape)
+                X = type(X)((X.data[:n], X.indices[:n], X.indptr), shape=X.shape)
         elif X.format == "lil":
             X = _from_lists(X)
             _check_compressed(X)

@@ -208,8 +208,7 @@ def _bad_targets_named(y: Any) -> Iterator[None]:
 
 def stored(X: Matrix) -> NDArray[Any]:
     """Return the entries that a matrix stores."""
-    # The arrays of a sparse one may have room to spare behind the last entry.
-    entries: NDArray[Any] = X.data[: X.nnz] if sparse.issparse(X) else np.asarray(X)
+    entries: NDArray[Any] = X.data if sparse.issparse(X) else np.asarray(X)
     return entries
 
 
@@ -237,10 +236,9 @@ def to_core(X: Matrix) -> CoreMatrix:
             f"X has {X.shape[1]} columns, and the column index type holds at most "
             f"{np.iinfo(np.int32).max}; hash or select features first."
         )
-    # The arrays may have room to spare behind the last entry.
     return (
-        X.data[: X.nnz],
-        X.indices[: X.nnz].astype(np.int32, copy=False),
+        X.data,
+        X.indices.astype(np.int32, copy=False),
         X.indptr.astype(np.int64, copy=False),
         X.shape[1],
     )

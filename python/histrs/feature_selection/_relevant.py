@@ -215,6 +215,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         {ndarray, sparse matrix} of shape (n_samples, n_selected)
             Their columns, of the type that `X` has.
         """
+        check_is_fitted(self)
         frame = frame_of(X)
         rows: Any = X if frame is None else frame.to_native()
         with may_overflow(), bad_rows_named(rows, "X"):

@@ -94,7 +94,6 @@ class Columns:
             return X
         if not is_sparse(X):
             return _changed(X, self.offset, self.unit)
-        X = without_spare_room(X)
         values = _changed(X.data, self.offset[X.indices], self.unit[X.indices])
         return type(X)((values, X.indices, X.indptr), shape=X.shape)
 
@@ -195,18 +194,8 @@ class Units:
         constant = _CONSTANT_ROWS * self.lengths.row + self.lengths.largest
         last = np.full((X.shape[0], 1), constant, dtype=X.dtype)
         if is_sparse(X):
-            return canonical(
-                sparse.hstack([without_spare_room(X), sparse.csr_array(last)], format="csr")
-            )
+            return canonical(sparse.hstack([X, sparse.csr_array(last)], format="csr"))
         return np.hstack([X, last])
-
-
-def without_spare_room(X: Any) -> Any:
-    """Return a CSR matrix whose arrays end with its last entry, which SciPy's functions expect."""
-    n = X.indptr[-1]
-    if len(X.data) == len(X.indices) == n:
-        return X
-    return type(X)((X.data[:n], X.indices[:n], X.indptr), shape=X.shape)
 
 
 def _largest(dtype: Any) -> float:

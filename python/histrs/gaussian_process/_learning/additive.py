@@ -85,8 +85,6 @@ def learn(
 def _warn_of_units(columns: _histrs.SortedColumns, n_threads: int, learner: Learner) -> None:
     """Say where one column is nearly all of the kernel, though others vary."""
     spreads = columns.spreads(n_threads)
-    if len(spreads) == 0:
-        return
     largest = int(np.argmax(spreads))
     others = float(np.sum(np.delete(spreads, largest)))
     if 0.0 < others < _CARRIED * float(spreads[largest]):

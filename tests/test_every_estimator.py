@@ -1,0 +1,159 @@
+"""What holds of every estimator: containers, threads, copies, bad rows, arguments."""
+
+import copy
+import functools
+import pickle
+import warnings
+
+import joblib
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+from histrs.spd import Covariances
+from tests.all_estimators import CASES, COVARIANCES, ROWS, SIGNALS, data
+from tests.helpers import CONTAINERS
+
+pytest.importorskip("array_api_strict")
+
+from tests.contract import ANSWERS, answers, assert_same
+
+
+def name_of(case):
+    return type(case.make()).__name__
+
+
+def tags_of(case):
+    return case.make().__sklearn_tags__()
+
+
+each = pytest.mark.parametrize("case", CASES, ids=name_of)
+each_of_rows = pytest.mark.parametrize(
+    "case", [case for case in CASES if case.takes == ROWS], ids=name_of
+)
+
+
+@functools.cache
+def fitted(case):
+    """Return rows with zeros, targets, and a model of them."""
+    X, y = data(case)
+    if case.takes == ROWS:
+        X[X < 0.5] = 0.0
+    return X, y, quietly(case.make().fit, X, y)
+
+
+def quietly(call, *arguments):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call(*arguments)
+
+
+def assert_equal(found, expected):
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        if isinstance(value, (list, tuple)):
+            assert repr(found[name]) == repr(value)
+        else:
+            np.testing.assert_array_equal(found[name], value)
+
+
+def spoilt(case, X):
+    """Return a copy with an entry that no estimator takes, in the fourth sample."""
+    bad = copy.deepcopy(X)
+    bad[3 if case.takes in (ROWS, COVARIANCES, SIGNALS) else 2].flat[1] = np.inf
+    return bad
+
+
+def calls_of(model, y):
+    """Return every way to give a model rows."""
+    names = [*ANSWERS, "kneighbors", "latent_mean_and_variance"]
+    calls = [getattr(model, name) for name in names if hasattr(model, name)]
+    # One that only counts channels looks at no signal.
+    learns = model.__sklearn_tags__().requires_fit and not isinstance(model, Covariances)
+    names = [name for name in ("fit", "partial_fit") if learns and hasattr(model, name)]
+    with_targets = [getattr(model, name) for name in names]
+    return [*calls, *(functools.partial(_with_targets, call, y) for call in with_targets)]
+
+
+def _with_targets(call, y, X):
+    return call(X, y) if y is not None else call(X)
+
+
+@each
+def test_what_is_not_fitted_says_so_whatever_the_rows(case):
+    if not tags_of(case).requires_fit:
+        pytest.skip("there is nothing to learn")
+    X, _, _ = fitted(case)
+    model = case.make()
+    for name in (*ANSWERS, "kneighbors", "inverse_transform"):
+        for rows in (X, spoilt(case, X)):
+            if hasattr(model, name):
+                with pytest.raises(NotFittedError):
+                    getattr(model, name)(rows)
+
+
+@each
+def test_bad_samples_are_named_and_change_nothing(case):
+    X, y, model = fitted(case)
+    model = pickle.loads(pickle.dumps(model))
+    expected, before = answers(model, X), vars(model).copy()
+    for call in calls_of(model, y):
+        with pytest.raises(ValueError, match=r"(?i)\[[23]\b.*inf|inf.*\[[23]\b"):
+            call(spoilt(case, X))
+    after = vars(model)
+    assert before.keys() == after.keys()
+    assert all(after[name] is value for name, value in before.items())
+    assert_equal(answers(model, X), expected)
+
+
+@each
+def test_copies_say_the_same_and_learn_by_themselves(case, tmp_path):
+    X, y, model = fitted(case)
+    expected = answers(model, X)
+    joblib.dump(model, tmp_path / "model")
+    for twin in (
+        pickle.loads(pickle.dumps(model)),
+        joblib.load(tmp_path / "model", mmap_mode="r"),
+        copy.deepcopy(model),
+        copy.copy(model),
+        quietly(clone(model).fit, X, y),
+    ):
+        assert_equal(answers(twin, X), expected)
+        quietly(twin.fit, X[::-1], None if y is None else y[::-1])
+    assert_equal(answers(model, X), expected)
+
+
+@each_of_rows
+def test_containers_of_rows_do_not_matter(case):
+    X, y, model = fitted(case)
+    expected = answers(model, X)
+    takes_sparse = tags_of(case).input_tags.sparse
+    for name, container in CONTAINERS.items():
+        if name == "DataFrame" or (name.startswith(("CS", "COO")) and not takes_sparse):
+            continue
+        rows = container(X)
+        assert_same(answers(model, rows), expected, rtol=1e-5)
+        if name in ("strided", "CSR, unsorted", "CSR, duplicates"):
+            again = quietly(case.make().fit, rows, y)
+            # BundleSVC learns to a certified gap.
+            assert_same(answers(again, X), expected, rtol=1e-2)
+
+
+@each
+def test_any_number_of_threads_gives_the_same_bits(case):
+    if "n_jobs" not in case.make().get_params():
+        pytest.skip("it starts no threads")
+    X, y = data(case, n=130)
+    one, more = (quietly(case.make().set_params(n_jobs=n).fit, X, y) for n in (1, 7))
+    assert_equal(answers(more, X), answers(one, X))
+
+
+@each
+def test_arguments_are_not_changed(case):
+    X, y, _ = fitted(case)
+    kept = copy.deepcopy((X, y))
+    answers(quietly(case.make().fit, X, y), X)
+    for given, before in zip((X, y), kept, strict=True):
+        for one, other in zip(given, before, strict=True) if given is not None else ():
+            np.testing.assert_array_equal(one, other)
