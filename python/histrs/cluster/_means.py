@@ -24,8 +24,9 @@ from histrs.metrics._registry import METRICS
 from histrs.neighbors._space import Space
 from histrs.quantization._metrics import METRICS as CODE_METRICS
 from histrs.spd._geometry import GEOMETRIES
-from histrs.transport._arguments import check_ground_distance, without_infinity
+from histrs.transport._arguments import finite_costs
 from histrs.transport._barycenters import sinkhorn_barycenter
+from histrs.transport._ground import GridDistance
 
 # Of means within an iteration, which are only compared with.
 _TOL = 1e-6
@@ -57,16 +58,21 @@ def _of_rows(name: str) -> Mean:
 
 
 def _of_transport(
-    X: NDArray[Any], *, M: ArrayLike, reg: float | None = None, n_jobs: int | None, **_: Any
+    X: NDArray[Any],
+    *,
+    M: ArrayLike | GridDistance | None = None,
+    reg: float | None = None,
+    n_jobs: int | None,
+    **_: Any,
 ) -> NDArray[Any]:
-    M = without_infinity(check_ground_distance(M, X.shape[1], X.shape[1]))
-    least = _LEAST_REG * float(M.max(initial=0.0)) or 1.0
+    M, largest = finite_costs(M, X.shape[1])
+    least = _LEAST_REG * largest or 1.0
     # Debiased, because the plain one is blurred: transport to it may cost more than to a sample.
     found = sinkhorn_barycenter(
         X,
         M=M,
         reg=least if reg is None else max(reg, least),
-        debiased=bool(np.array_equal(M, M.T)),
+        debiased=isinstance(M, GridDistance) or bool(np.array_equal(M, np.transpose(M))),
         tol=_TRANSPORT_TOL,
         n_jobs=n_jobs,
     )

@@ -13,6 +13,7 @@ from histrs._typing import Matrix
 from histrs.spd._distances import jbld_distances
 from histrs.transport._arguments import check_ground_distance, without_infinity
 from histrs.transport._bounds import relaxed_bounds
+from histrs.transport._positions import relaxed_bounds_by_supports
 
 Float64 = NDArray[np.float64]
 # `(X, Y, *, n_jobs, **metric_params)` to bounds of shape (n_X, n_Y), or None where none holds.
@@ -50,8 +51,20 @@ def _rounding(X: Float64, Y: Float64) -> Float64:
     return np.asarray(4 * p * np.finfo(np.float64).eps * np.maximum(left[:, None], right))
 
 
-def emd_bounds(X: Matrix, Y: Matrix, *, M: ArrayLike, n_jobs: int | None) -> Float64:
+def emd_bounds(
+    X: Matrix,
+    Y: Matrix,
+    *,
+    M: ArrayLike | None = None,
+    positions: ArrayLike | None = None,
+    n_jobs: int | None,
+) -> Float64:
     """Bound the earth mover's distance by transport to landmarks and by relaxed transport."""
+    if positions is not None:
+        # What is subtracted is above the rounding of a distance of unit mass.
+        bounds = relaxed_bounds_by_supports(X, Y, positions)
+        return bounds - 1e-9 * float(np.ptp(positions, axis=0).sum())
+    assert M is not None
     M = without_infinity(check_ground_distance(M, X.shape[1], Y.shape[1]))
     bounds = relaxed_bounds(X, Y, M=M, n_jobs=n_jobs)
     if is_metric(M):
@@ -64,7 +77,8 @@ def sinkhorn_bounds(
     X: Matrix,
     Y: Matrix,
     *,
-    M: ArrayLike,
+    M: ArrayLike | None = None,
+    positions: ArrayLike | None = None,
     reg: float,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -76,7 +90,7 @@ def sinkhorn_bounds(
     Its marginals are off by `tol`, and what is missing moves by the largest ground distance at
     most. The regularised cost has no such bound.
     """
-    if cost != "transport":
+    if M is None or positions is not None or cost != "transport":
         return None
     M = without_infinity(check_ground_distance(M, X.shape[1], Y.shape[1]))
     bounds = emd_bounds(X, Y, M=M, n_jobs=n_jobs)

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from histrs._typing import Matrix
 from histrs.spd._mean import jbld_mean
-from histrs.transport._arguments import check_ground_distance, without_infinity
+from histrs.transport._arguments import finite_costs
 from histrs.transport._barycenters import sinkhorn_barycenter
+from histrs.transport._ground import GridDistance
 
 # `(X, *, n_jobs, **metric_params)` to a single row or matrix, kept as a stack of one.
 Centroid = Callable[..., NDArray[Any]]
@@ -28,11 +29,16 @@ def jbld_centroid(X: NDArray[Any], *, n_jobs: int | None) -> NDArray[Any]:
 
 
 def transport_centroid(
-    X: Matrix, *, M: ArrayLike, reg: float | None = None, n_jobs: int | None, **_: Any
+    X: Matrix,
+    *,
+    M: ArrayLike | GridDistance | None = None,
+    reg: float | None = None,
+    n_jobs: int | None,
+    **_: Any,
 ) -> NDArray[Any]:
     """Return the regularised barycentre; its `reg` is at least a hundredth of the largest `M`."""
-    M = without_infinity(check_ground_distance(M, X.shape[1], X.shape[1]))
-    least = _LEAST_REG * float(M.max(initial=0.0)) or 1.0
+    M, largest = finite_costs(M, X.shape[1])
+    least = _LEAST_REG * largest or 1.0
     reg = least if reg is None else max(reg, least)
     barycenter = sinkhorn_barycenter(X, M=M, reg=reg, tol=_TOL, n_jobs=n_jobs)
     return barycenter[None].astype(X.dtype)

@@ -11,7 +11,13 @@ from sklearn.utils import Tags, gen_batches
 
 from histrs._checks.rows import Checked, rows_of
 from histrs._checks.scale import check_squares
-from histrs._checks.validation import NameOptions, canonical, check_array, validate_data
+from histrs._checks.validation import (
+    NameOptions,
+    canonical,
+    check_array,
+    naming_rows,
+    validate_data,
+)
 from histrs._typing import Array, Matrix
 from histrs.metrics._registry import CHECKS, METRICS, Metric, check_parameters
 from histrs.neighbors._search import Found, nearest, nearest_by_bounds
@@ -19,6 +25,9 @@ from histrs.spd._stack import flattened, is_stack, stacked
 
 # Distances held at once.
 _BATCH = 1 << 22
+# Part of the queries that is searched first, and part of their distances above which bounds are
+# given up for the others: what they spare is then less than what they cost.
+_TRIED_PART, _MOST_NEEDED = 16, 0.5
 
 
 class Places(Checked):
@@ -136,29 +145,47 @@ class Space:
         left, right = self.checked(X), self.checked(Y)
         distances = np.empty((X.shape[0], k), dtype=np.float64)
         indices = np.empty((X.shape[0], k), dtype=np.intp)
-        for batch in self._batches(left, right):
-            excluded = np.arange(batch.start, batch.stop) if others else None
-            distances[batch], indices[batch] = self._nearest(left[batch], right, k, excluded)
+        # Where most distances are needed, bounds are in vain.
+        bounded = self._metric.bounds is not None and 4 * k < Y.shape[0]
+        for batch in self._batches(left, right, bounded):
+            rows = np.arange(batch.start, batch.stop)
+            with naming_rows(rows):
+                distances[batch], indices[batch], needed = self._nearest(
+                    left[batch], right, k, rows if others else None, bounded
+                )
+            bounded = bounded and needed <= _MOST_NEEDED * len(rows) * Y.shape[0]
             if progress is not None:
                 progress(batch.stop - batch.start)
         return distances, indices
 
-    def _batches(self, X: Checked, Y: Checked) -> Iterator[slice]:
-        size = max(1, _BATCH // max(1, Y.shape[0]))
-        return gen_batches(X.shape[0], size)  # type: ignore[no-any-return]
+    def _batches(self, X: Checked, Y: Checked, tries_first: bool) -> Iterator[slice]:
+        n, size = X.shape[0], max(1, _BATCH // max(1, Y.shape[0]))
+        first = min(size, n // _TRIED_PART) if tries_first else 0
+        if first > 0:
+            yield slice(0, first)
+        for batch in gen_batches(n - first, size):
+            yield slice(first + batch.start, first + batch.stop)
 
-    def _nearest(self, X: Checked, Y: Checked, k: int, excluded: NDArray[np.intp] | None) -> Found:
-        bounds, of_pairs = self._bounds(X.rows, Y.rows, k), self._metric.of_pairs
+    def _nearest(
+        self, X: Checked, Y: Checked, k: int, excluded: NDArray[np.intp] | None, bounded: bool
+    ) -> tuple[Array, NDArray[np.intp], int]:
+        """Return the nearest, and how many distances were computed."""
+        bounds = self._bounds(X.rows, Y.rows) if bounded else None
+        of_pairs = self._metric.of_pairs
         D = self._all_pairs(X, Y) if bounds is None else bounds
         if excluded is not None:
             D[np.arange(len(D)), excluded] = np.inf
         if bounds is None or of_pairs is None:
-            return nearest(D, k)
+            return *nearest(D, k), D.size
+        needed = 0
 
         def of_some(rows: NDArray[np.intp], columns: NDArray[np.intp]) -> NDArray[Any]:
+            nonlocal needed
+            needed += len(rows)
             return of_pairs(X.rows, Y.rows, rows, columns, **self._options)
 
-        return nearest_by_bounds(D, of_some, k)
+        found = nearest_by_bounds(D, of_some, k)
+        return *found, needed
 
     def _all_pairs(self, X: Any, Y: Any) -> NDArray[Any]:
         """Return the distances of all pairs, which may be written to."""
@@ -177,11 +204,8 @@ class Space:
             raise ValueError(f"metric returned NaN for row {i} of X and row {j} of Y.")
         return D
 
-    def _bounds(self, X: Matrix, Y: Matrix, k: int) -> Array | None:
-        # Where most distances are needed, bounds are in vain.
-        if self._metric.bounds is None or 4 * k >= Y.shape[0]:
-            return None
-        return self._metric.bounds(X, Y, **self._options)
+    def _bounds(self, X: Matrix, Y: Matrix) -> Array | None:
+        return None if self._metric.bounds is None else self._metric.bounds(X, Y, **self._options)
 
 
 def _given(X: Any, Y: Any, *, n_jobs: int | None) -> NDArray[Any]:

@@ -63,6 +63,7 @@ from histrs.prototypes._learned import (
 )
 from histrs.prototypes._transport_loss import MAX_ITER, TransportLoss
 from histrs.transport._arguments import without_infinity
+from histrs.transport._ground import GridDistance
 
 # Largest L1 error of a marginal in training.
 _TRAINING_TOL = 1e-4
@@ -86,7 +87,7 @@ class HistogramCompressor(LearnedPrototypes):
     Parameters
     ----------
     {compression}
-    M : array-like of shape (n_bins, n_bins) or None, default=None
+    M : array-like of shape (n_bins, n_bins), GridDistance or None, default=None
         Cost matrix: symmetric, non-negative. None means :math:`M_{ij} = |i - j|`. Infinite entries
         count as `n_bins` times the largest finite one.
     reg : float or "scale", default="scale"
@@ -265,7 +266,7 @@ class HistogramCompressor(LearnedPrototypes):
             rows,
             labels,
             own,
-            M=self.M_,
+            M=self.M.axes if isinstance(self.M, GridDistance) else self.M_,
             reg=self.reg_,
             gamma=self.gamma_,
             tol=_TRAINING_TOL,

@@ -9,6 +9,7 @@ from histrs import _histrs
 from histrs._checks.validation import to_core
 from histrs._typing import Array, Matrix
 from histrs.prototypes._base import Indices, Labels
+from histrs.transport._arguments import Costs
 
 MAX_ITER = 2000
 """Most iterations of transport."""
@@ -26,7 +27,7 @@ class TransportLoss:
         Histograms of sum 1.
     labels, own : ndarray of shape (n,), (n_prototypes,)
         Classes of the rows and of the prototypes.
-    M, reg, gamma : ndarray, float, float
+    M, reg, gamma : ndarray or one for each axis of a grid, float, float
         Ground distance, weight of the entropy, inverse temperature.
     tol : float
         Of the marginals of transport.
@@ -42,7 +43,7 @@ class TransportLoss:
         labels: Labels,
         own: Labels,
         *,
-        M: Array,
+        M: Costs,
         reg: float,
         gamma: float,
         tol: float,

@@ -6,16 +6,23 @@ The distances themselves are `histrs.metrics.sinkhorn_distances`,
 """
 
 from histrs.transport._barycenters import sinkhorn_barycenter
-from histrs.transport._bounds import centroid_bounds, projection_bounds, relaxed_bounds
+from histrs.transport._bounds import (
+    centroid_bounds,
+    projection_bounds,
+    relaxed_bounds,
+    sliced_wasserstein,
+    wasserstein_1d,
+)
 from histrs.transport._distances import SinkhornInfo
 from histrs.transport._divergences import sinkhorn_divergences
 from histrs.transport._emd import emd_plan
-from histrs.transport._ground import grid_ground_distance
+from histrs.transport._ground import GridDistance, grid_ground_distance
 from histrs.transport._partial import partial_sinkhorn
 from histrs.transport._plans import sinkhorn
 from histrs.transport._unbalanced import unbalanced_sinkhorn
 
 __all__ = [
+    "GridDistance",
     "SinkhornInfo",
     "centroid_bounds",
     "emd_plan",
@@ -26,5 +33,7 @@ __all__ = [
     "sinkhorn",
     "sinkhorn_barycenter",
     "sinkhorn_divergences",
+    "sliced_wasserstein",
     "unbalanced_sinkhorn",
+    "wasserstein_1d",
 ]

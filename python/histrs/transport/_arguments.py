@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +12,13 @@ from histrs._checks.rows import Checked
 from histrs._checks.validation import HISTOGRAM_CHECKS, canonical, check_array, real_array
 from histrs._frames import in_order_of
 from histrs._typing import Array, Matrix
+from histrs.transport._ground import GridDistance
+
+# A matrix, or one for each axis of a grid, whose sum it is.
+Costs: TypeAlias = Array | list[Array]
+
+# Part of the largest cost below which a negative one is zero.
+_ROUNDING = 1e-12
 
 
 def check_pair(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None) -> tuple[Matrix, Matrix | None]:
@@ -37,14 +44,44 @@ def _check(X: ArrayLike | Matrix | Checked, name: str) -> Matrix:
 
 def check_ground_distance(M: ArrayLike, n_rows: int, n_columns: int) -> Array:
     """Return the ground distance in double precision; the core looks at its entries."""
+    M = np.asarray(M) if isinstance(M, GridDistance) else M
     M = check_array(M, dtype=np.float64, ensure_all_finite=False, input_name="M")
     if M.shape != (n_rows, n_columns):
         raise ValueError(
             f"M has shape {M.shape}, expected {(n_rows, n_columns)}: a row for each column of X, "
             "and a column for each column of Y."
         )
+    # What is below zero by rounding, as 1 - cosine is.
+    if M.min(initial=0.0) < 0:
+        largest = np.max(M, where=np.isfinite(M), initial=0.0)
+        M = np.where((M < 0) & (-_ROUNDING * largest <= M), 0.0, M)
     checked: Array = M
     return checked
+
+
+def check_costs(M: ArrayLike | GridDistance, n_rows: int, n_columns: int) -> Costs:
+    """Return the ground distance for functions that multiply axis by axis."""
+    if not isinstance(M, GridDistance):
+        return check_ground_distance(M, n_rows, n_columns)
+    if M.shape != (n_rows, n_columns):
+        raise ValueError(
+            f"M is of a grid of {M.shape[0]} cells, expected {n_rows}: one for each column of X "
+            "and Y."
+        )
+    return M.axes
+
+
+def finite_costs(
+    M: ArrayLike | GridDistance | None, n_bins: int
+) -> tuple[Array | GridDistance, float]:
+    """Return costs between the same bins as barycentres take them, and the largest."""
+    if M is None:
+        raise ValueError("a mean of histograms needs the costs M between all bins.")
+    if isinstance(M, GridDistance):
+        costs = check_costs(M, n_bins, n_bins)
+        return M, float(sum(axis.max(initial=0.0) for axis in costs))
+    finite = without_infinity(check_ground_distance(M, n_bins, n_bins))
+    return finite, float(finite.max(initial=0.0))
 
 
 def check_one(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:

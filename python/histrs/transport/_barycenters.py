@@ -14,8 +14,9 @@ from histrs._checks.scale import may_overflow
 from histrs._checks.validation import count_threads, real_array, to_core
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
+from histrs.transport._arguments import check_costs, check_max_iter, check_pair
 from histrs.transport._distances import SinkhornInfo
+from histrs.transport._ground import GridDistance
 
 Rows = Array
 
@@ -28,7 +29,7 @@ _TOL, _DEBIASED_TOL = 1e-7, 1e-4
 def sinkhorn_barycenter(
     X: ArrayLike | Matrix,
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance,
     reg: float,
     weights: ArrayLike | None = None,
     debiased: bool = False,
@@ -43,7 +44,7 @@ def sinkhorn_barycenter(
 def sinkhorn_barycenter(
     X: ArrayLike | Matrix,
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance,
     reg: float,
     weights: ArrayLike | None = None,
     debiased: bool = False,
@@ -58,7 +59,7 @@ def sinkhorn_barycenter(
 def sinkhorn_barycenter(
     X: ArrayLike | Matrix,
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance,
     reg: float,
     weights: ArrayLike | None = None,
     debiased: bool = False,
@@ -91,9 +92,10 @@ def sinkhorn_barycenter(
     ----------
     X : {array-like, sparse matrix} of shape (n_samples, n_bins_X)
         Histograms of one common positive sum; at least one. Empty bins stay empty.
-    M : array-like of shape (n_bins_X, n_bins)
+    M : array-like of shape (n_bins_X, n_bins) or GridDistance
         Costs from the bins of `X` to those of the barycentre; non-negative, and infinite
-        where transport is forbidden. `debiased` needs a symmetric one with a finite diagonal.
+        where transport is forbidden. `debiased` needs a symmetric one with a finite diagonal. A
+        `GridDistance` is multiplied with axis by axis: of images that is many times faster.
     reg : float
         Weight of the entropy, in the units of `M`.
     weights : array-like of shape (n_samples,) or (n_barycenters, n_samples), default=None
@@ -160,11 +162,11 @@ def sinkhorn_barycenter(
            [0., 0., 1., 0., 0.],
            [0., 0., 0., 0., 1.]])
     """
-    M = real_array(M, "M")
+    M = M if isinstance(M, GridDistance) else real_array(M, "M")
     X, _ = check_pair(X, None)
     if X.shape[0] == 0:
         raise ValueError("X has no rows: give at least one histogram.")
-    M = check_ground_distance(M, X.shape[1], M.shape[1] if M.ndim == 2 else X.shape[1])
+    costs = check_costs(M, X.shape[1], M.shape[1] if len(M.shape) == 2 else X.shape[1])
     with may_overflow():
         mass = float(X[[0]].astype(np.float64).sum())
     if not np.isfinite(mass):
@@ -174,7 +176,7 @@ def sinkhorn_barycenter(
     values, errors, n_iter = _histrs.sinkhorn_barycenters(
         to_core(X),
         np.atleast_2d(rows),
-        M,
+        costs,
         reg,
         tol,
         check_max_iter(max_iter),

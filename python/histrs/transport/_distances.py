@@ -15,8 +15,10 @@ from histrs._checks.validation import count_threads, to_core
 from histrs._estimator import documented
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
-from histrs.transport._arguments import check_ground_distance, check_max_iter, check_pair
+from histrs.transport._arguments import Costs, check_costs, check_max_iter, check_pair
 from histrs.transport._docs import TRANSPORT
+from histrs.transport._ground import GridDistance
+from histrs.transport._positions import by_supports, takes_positions
 
 Cost = Literal["transport", "regularized"]
 
@@ -45,7 +47,8 @@ def sinkhorn_distances(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance | None = None,
+    positions: ArrayLike | None = None,
     reg: float,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -60,7 +63,8 @@ def sinkhorn_distances(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance | None = None,
+    positions: ArrayLike | None = None,
     reg: float,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -76,7 +80,8 @@ def sinkhorn_distances(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance | None = None,
+    positions: ArrayLike | None = None,
     reg: float,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -110,9 +115,12 @@ def sinkhorn_distances(
     Y : {array-like, sparse matrix} of shape (n_samples_Y, n_bins_Y), default=None
         Other histograms, of the same sum, perhaps over other bins. None means `X`; each pair is
         then computed once if `M` is symmetric.
-    M : array-like of shape (n_bins_X, n_bins_Y)
+    M : array-like of shape (n_bins_X, n_bins_Y) or GridDistance, default=None
         Cost matrix: the cost of moving a unit of mass from bin to bin; non-negative, and
-        infinite where transport is forbidden.
+        infinite where transport is forbidden. A `histrs.transport.GridDistance` is multiplied with
+        axis by axis.
+    positions : array-like of shape (n_bins, n_dimensions), default=None
+        Where the bins are, in place of `M`, as of `histrs.metrics.emd_distances`.
     reg : float
         Weight of the entropy, in the units of `M`. A tenth of the median of `M` blurs the plan
         and takes some 20 iterations; a hundredth is close to exact and takes some hundreds.
@@ -160,21 +168,31 @@ def sinkhorn_distances(
     array([[0. , 2.5, 1.5]])
     """
     X, Y = check_pair(X, Y)
-    M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
     if cost not in ("transport", "regularized"):
         raise ValueError(f'cost = {cost!r}: must be "transport" or "regularized".')
     check_max_iter(max_iter)
-    values, errors, n_iter, _ = _histrs.sinkhorn_distances(
-        to_core(X),
-        None if Y is None else to_core(Y),
-        M,
-        reg,
-        tol,
-        max_iter,
-        cost == "regularized",
-        False,
-        count_threads(n_jobs),
-    )
+
+    def solve(X: Matrix, Y: Matrix | None, M: Costs) -> tuple[NDArray[Any], ...]:
+        return _histrs.sinkhorn_distances(
+            to_core(X),
+            None if Y is None else to_core(Y),
+            M,
+            reg,
+            tol,
+            max_iter,
+            cost == "regularized",
+            False,
+            count_threads(n_jobs),
+        )[:3]
+
+    if takes_positions(M, positions):
+        fills = (np.inf, 0.0, 0)
+        values, errors, n_iter = by_supports(X, Y, positions, solve, fills)
+        values = values.astype(X.dtype, copy=False)
+    else:
+        assert M is not None
+        costs = check_costs(M, X.shape[1], (X if Y is None else Y).shape[1])
+        values, errors, n_iter = solve(X, Y, costs)
     warn_of_worst(errors, tol, max_iter)
     if not return_info:
         return values

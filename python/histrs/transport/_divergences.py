@@ -9,9 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from histrs._checks.numbers import numbers_checked
 from histrs._checks.scale import may_overflow
-from histrs._typing import Matrix
-from histrs.transport._arguments import check_ground_distance, check_pair
+from histrs._typing import Array, Matrix
+from histrs.transport._arguments import check_costs, check_pair
 from histrs.transport._distances import sinkhorn_distances
+from histrs.transport._ground import GridDistance
 from histrs.transport._pairs import sinkhorn_of_pairs
 
 # Distances that are computed are symmetric up to this part of the largest.
@@ -23,7 +24,7 @@ def sinkhorn_divergences(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance,
     reg: float,
     tol: float = 1e-9,
     max_iter: int = 1000,
@@ -45,8 +46,8 @@ def sinkhorn_divergences(
         Histograms: non-negative, finite, of one common positive sum.
     Y : {array-like, sparse matrix} of shape (n_samples_Y, n_bins), default=None
         Other histograms over the same bins, of the same sum. None means `X`.
-    M : array-like of shape (n_bins, n_bins)
-        Symmetric cost matrix.
+    M : array-like of shape (n_bins, n_bins) or GridDistance
+        Symmetric cost matrix, or costs that are multiplied with axis by axis.
     reg : float
         Weight of the entropy, in the units of `M`.
     tol : float, default=1e-9
@@ -93,20 +94,10 @@ def sinkhorn_divergences(
     dtype = X.dtype
     X = X.astype(np.float64)
     Y = None if Y is None else Y.astype(np.float64)
-    M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
-    unlike = np.zeros((1, 2), dtype=int)
-    if M.shape[0] == M.shape[1]:
-        # Infinite both ways is the same, and of NaN the distances tell.
-        with may_overflow():
-            apart = np.abs(M - M.T)
-        largest = np.max(M, where=np.isfinite(M), initial=0.0)
-        unlike = np.argwhere(apart > _ROUNDING * largest)
-    if len(unlike) > 0:
-        i, j = unlike[0]
-        raise ValueError(
-            f"M is not symmetric, at M[{i}, {j}]: a divergence compares histograms over the same "
-            "bins, and moving earth there costs as much as moving it back."
-        )
+    costs = check_costs(M, X.shape[1], (X if Y is None else Y).shape[1])
+    if not isinstance(costs, list):
+        M = costs
+        _check_symmetric(costs)
     options: dict[str, Any] = {
         "M": M,
         "reg": reg,
@@ -132,3 +123,19 @@ def sinkhorn_divergences(
             )
     divergences: NDArray[Any] = D - (0.5 * own[:, None] + 0.5 * other)
     return divergences.astype(dtype, copy=False)
+
+
+def _check_symmetric(M: Array) -> None:
+    unlike = np.zeros((1, 2), dtype=int)
+    if M.shape[0] == M.shape[1]:
+        # Infinite both ways is the same, and of NaN the distances tell.
+        with may_overflow():
+            apart = np.abs(M - M.T)
+        largest = np.max(M, where=np.isfinite(M), initial=0.0)
+        unlike = np.argwhere(apart > _ROUNDING * largest)
+    if len(unlike) > 0:
+        i, j = unlike[0]
+        raise ValueError(
+            f"M is not symmetric, at M[{i}, {j}]: a divergence compares histograms over the same "
+            "bins, and moving earth there costs as much as moving it back."
+        )

@@ -18,6 +18,7 @@ from histrs.transport._arguments import (
     check_pair,
     refuse_impossible,
 )
+from histrs.transport._positions import Solve, by_supports, of_pairs_by_supports, takes_positions
 
 Vector = Array
 
@@ -29,7 +30,8 @@ def emd_distances(
     X: ArrayLike | Matrix,
     Y: ArrayLike | Matrix | None = None,
     *,
-    M: ArrayLike,
+    M: ArrayLike | None = None,
+    positions: ArrayLike | None = None,
     n_jobs: int | None = None,
 ) -> NDArray[Any]:
     r"""Compute the exact earth mover's distance between rows.
@@ -51,8 +53,12 @@ def emd_distances(
     Y : {array-like, sparse matrix} of shape (n_samples_Y, n_bins_Y), default=None
         Other histograms of the same sum. None means `X`; each pair is then computed once if `M`
         is symmetric.
-    M : array-like of shape (n_bins_X, n_bins_Y)
+    M : array-like of shape (n_bins_X, n_bins_Y), default=None
         Cost matrix: non-negative, infinite where transport is forbidden.
+    positions : array-like of shape (n_bins, n_dimensions), default=None
+        Where the bins are, in place of `M`: the cost is the Euclidean distance. That of words by
+        their embeddings is the word mover's distance. Costs are computed between the bins with
+        mass of one row of `X` and those of `Y`, and rows are divided by their sums.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core.
 
@@ -65,7 +71,13 @@ def emd_distances(
     ------
     ValueError
         If an entry is negative, NaN or infinite, a row has another sum than the first or none, or
-        `M` has the wrong shape; the message names row and column.
+        `M` has the wrong shape; the message names row and column. If not one of `M` and `positions`
+        is given.
+
+    Warns
+    -----
+    UserWarning
+        If rows have no mass, with `positions`; their distances are infinite.
 
     References
     ----------
@@ -84,8 +96,14 @@ def emd_distances(
     array([[0. , 2.5, 1.5],
            [2.5, 0. , 1. ],
            [1.5, 1. , 0. ]])
+    >>> emd_distances(X[:1], X, positions=bins[:, None])
+    array([[0. , 2.5, 1.5]])
     """
     X, Y = check_pair(X, Y)
+    if takes_positions(M, positions):
+        D = by_supports(X, Y, positions, _solver(n_jobs), (np.inf,))[0]
+        return D.astype(X.dtype, copy=False)
+    assert M is not None
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
     other = None if Y is None else to_core(Y)
     return _histrs.emd_distances(to_core(X), other, M, count_threads(n_jobs))
@@ -201,15 +219,28 @@ def emd_of_pairs(
     rows: NDArray[np.intp],
     columns: NDArray[np.intp],
     *,
-    M: ArrayLike,
+    M: ArrayLike | None = None,
+    positions: ArrayLike | None = None,
     n_jobs: int | None,
 ) -> NDArray[Any]:
     """Return the distances of ``X[rows[k]]`` and ``Y[columns[k]]``, as `emd_distances` does."""
     X, other = check_pair(X, Y)
     assert other is not None
+    if M is None and positions is not None:
+        values = of_pairs_by_supports(X, other, rows, columns, positions, _solver(n_jobs))
+        return values.astype(X.dtype, copy=False)
+    assert M is not None
     M = check_ground_distance(M, X.shape[1], other.shape[1])
     pairs = rows.astype(np.int64), columns.astype(np.int64)
     return _histrs.emd_pairs(to_core(X), to_core(other), *pairs, M, count_threads(n_jobs))
+
+
+def _solver(n_jobs: int | None) -> Solve:
+    def solve(row: Matrix, rows: Matrix, costs: Array) -> tuple[NDArray[Any], ...]:
+        core = to_core(row), to_core(rows)
+        return (_histrs.emd_distances(*core, costs, count_threads(n_jobs)),)
+
+    return solve
 
 
 def check_problem(

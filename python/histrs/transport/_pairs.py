@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from histrs import _histrs
 from histrs._checks.validation import count_threads, to_core
 from histrs._typing import Matrix
-from histrs.transport._arguments import check_ground_distance, check_pair
+from histrs.transport._arguments import check_costs, check_pair
 from histrs.transport._distances import warn_of_worst
+from histrs.transport._ground import GridDistance
 
 
 def sinkhorn_of_pairs(
@@ -20,7 +21,7 @@ def sinkhorn_of_pairs(
     rows: NDArray[np.intp],
     columns: NDArray[np.intp],
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance,
     reg: float,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -35,7 +36,7 @@ def sinkhorn_of_pairs(
     """
     X, other = check_pair(X, Y)
     assert other is not None
-    M = check_ground_distance(M, X.shape[1], other.shape[1])
+    M = check_costs(M, X.shape[1], other.shape[1])
     values, errors = _histrs.sinkhorn_pairs(
         to_core(X),
         to_core(other),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from histrs import _histrs
@@ -9,13 +10,14 @@ from histrs._checks.numbers import numbers_checked
 from histrs._checks.validation import count_threads, to_core
 from histrs._typing import Array
 from histrs.transport._arguments import (
-    check_ground_distance,
+    check_costs,
     check_max_iter,
     check_one,
     check_pair,
     refuse_impossible,
 )
 from histrs.transport._distances import warn_of_worst
+from histrs.transport._ground import GridDistance
 from histrs.transport._relaxed import plan_of_potentials
 
 Vector = Array
@@ -26,7 +28,7 @@ def sinkhorn(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    M: ArrayLike,
+    M: ArrayLike | GridDistance,
     reg: float,
     tol: float = 1e-9,
     max_iter: int = 10_000,
@@ -49,7 +51,7 @@ def sinkhorn(
         Histogram that is moved.
     b : array-like of shape (n_bins_b,)
         Histogram that it becomes; of the same sum.
-    M : array-like of shape (n_bins_a, n_bins_b)
+    M : array-like of shape (n_bins_a, n_bins_b) or GridDistance
         Cost matrix: non-negative, infinite where transport is forbidden.
     reg : float
         Weight of the entropy, in the units of `M`.
@@ -92,12 +94,13 @@ def sinkhorn(
     a, b = check_one(a, b)
     X, Y = check_pair(a[None, :], b[None, :])
     assert Y is not None
-    M = check_ground_distance(M, X.shape[1], Y.shape[1])
+    costs = check_costs(M, X.shape[1], Y.shape[1])
     check_max_iter(max_iter)
     values, errors, _, potentials = _histrs.sinkhorn_distances(
-        to_core(X), to_core(Y), M, reg, tol, max_iter, True, True, count_threads(n_jobs)
+        to_core(X), to_core(Y), costs, reg, tol, max_iter, True, True, count_threads(n_jobs)
     )
     refuse_impossible(float(values[0, 0]))
     warn_of_worst(errors, tol, max_iter)
     assert potentials is not None
-    return plan_of_potentials(potentials, M, reg)
+    matrix = np.asarray(M if isinstance(costs, list) else costs, dtype=np.float64)
+    return plan_of_potentials(potentials, matrix, reg)

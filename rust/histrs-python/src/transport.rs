@@ -17,6 +17,25 @@ type Potentials<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray3<f64>>);
 type Distances<'py> =
     (Bound<'py, PyAny>, Matrix<'py>, Bound<'py, PyArray2<usize>>, Option<Potentials<'py>>);
 
+/// A matrix of costs, or one for each axis of a grid.
+#[derive(FromPyObject)]
+pub(crate) enum Costs<'py> {
+    Matrix(PyReadonlyArray2<'py, f64>),
+    Axes(Vec<PyReadonlyArray2<'py, f64>>),
+}
+
+impl Costs<'_> {
+    fn core(&self) -> PyResult<core::Costs<'_>> {
+        match self {
+            Self::Matrix(m) => Ok(m.as_array().into()),
+            Self::Axes(axes) => {
+                let axes = axes.iter().map(|axis| axis.as_array()).collect();
+                core::Costs::of_axes(axes).map_err(to_python)
+            }
+        }
+    }
+}
+
 /// Sinkhorn distances, errors, numbers of iterations and potentials of all pairs; both arguments
 /// have the same element type.
 #[pyfunction]
@@ -26,7 +45,7 @@ pub(crate) fn sinkhorn_distances<'py>(
     py: Python<'py>,
     x: Histograms<'py>,
     y: Option<Histograms<'py>>,
-    m: PyReadonlyArray2<'py, f64>,
+    m: Costs<'py>,
     reg: f64,
     tol: f64,
     max_iter: usize,
@@ -39,6 +58,7 @@ pub(crate) fn sinkhorn_distances<'py>(
         .with_max_iter(max_iter)
         .with_regularized(regularized)
         .with_potentials(potentials);
+    let m = m.core()?;
     with_pair!(&x, y, |left, right| distances(py, &left, right, &m, &options, n_threads))
 }
 
@@ -46,12 +66,11 @@ fn distances<'a, 'py, T: Element + numpy::Element>(
     py: Python<'py>,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
-    m: &PyReadonlyArray2<'py, f64>,
+    m: &core::Costs<'a>,
     options: &core::Sinkhorn,
     n_threads: usize,
 ) -> PyResult<Distances<'py>> {
-    let m = m.as_array();
-    let work = |exec: &Executor| core::sinkhorn_distances(exec, x, y, m, options);
+    let work = |exec: &Executor| core::sinkhorn_distances(exec, x, y, m.clone(), options);
     Ok(converted(py, with_executor(py, n_threads, work)?))
 }
 
@@ -127,7 +146,7 @@ pub(crate) fn sinkhorn_pairs<'py>(
     rows: PyReadonlyArray1<'py, i64>,
     columns: PyReadonlyArray1<'py, i64>,
     starts: Option<PyReadonlyArray2<'py, f32>>,
-    m: PyReadonlyArray2<'py, f64>,
+    m: Costs<'py>,
     reg: f64,
     tol: f64,
     max_iter: usize,
@@ -139,12 +158,13 @@ pub(crate) fn sinkhorn_pairs<'py>(
         .with_max_iter(max_iter)
         .with_regularized(regularized);
     let pairs = pairs_of(&rows, &columns)?;
-    let (m, y) = (m.as_array(), Some(y));
+    let (m, y) = (m.core()?, Some(y));
     let starts = starts.as_ref().map(|starts| starts.as_array());
     with_pair!(&x, y, |left, right| {
         let right = right.unwrap_or(&left);
-        let work =
-            |e: &Executor| core::sinkhorn_pairs(e, &left, right, &pairs, starts, m, &options);
+        let work = |e: &Executor| {
+            core::sinkhorn_pairs(e, &left, right, &pairs, starts, m.clone(), &options)
+        };
         let found = with_executor(py, n_threads, work)?;
         Ok((found.values.into_pyarray(py).into_any(), found.errors.into_pyarray(py)))
     })
@@ -160,7 +180,7 @@ pub(crate) fn sinkhorn_barycenters<'py>(
     py: Python<'py>,
     x: Histograms<'py>,
     weights: PyReadonlyArray2<'py, f64>,
-    m: PyReadonlyArray2<'py, f64>,
+    m: Costs<'py>,
     reg: f64,
     tol: f64,
     max_iter: usize,
@@ -169,9 +189,9 @@ pub(crate) fn sinkhorn_barycenters<'py>(
 ) -> PyResult<Barycenters<'py>> {
     let options =
         core::Barycenter::new(reg).with_tol(tol).with_max_iter(max_iter).with_debiased(debiased);
-    let (weights, m) = (weights.as_array(), m.as_array());
+    let (weights, m) = (weights.as_array(), m.core()?);
     with_histograms!(&x, |x| {
-        let work = |e: &Executor| core::sinkhorn_barycenters(e, &x, weights, m, &options);
+        let work = |e: &Executor| core::sinkhorn_barycenters(e, &x, weights, m.clone(), &options);
         let found = with_executor(py, n_threads, work)?;
         Ok((
             found.values.into_pyarray(py),
@@ -256,7 +276,7 @@ pub(crate) fn histogram_compression_loss<'py>(
     prototypes: Histograms<'py>,
     prototype_labels: PyReadonlyArray1<'py, i64>,
     weights: Option<PyReadonlyArray1<'py, f64>>,
-    m: PyReadonlyArray2<'py, f64>,
+    m: Costs<'py>,
     reg: f64,
     gamma: f64,
     tol: f64,
@@ -266,13 +286,13 @@ pub(crate) fn histogram_compression_loss<'py>(
 ) -> PyResult<LossAndGradient<'py>> {
     let options = core::Sinkhorn::new(reg).with_tol(tol).with_max_iter(max_iter);
     let labels = labels_of(&labels, &prototype_labels, weights.as_ref())?;
-    let (m, prototypes) = (m.as_array(), Some(prototypes));
+    let (m, prototypes) = (m.core()?, Some(prototypes));
     let mut starts = starts;
     let starts = starts.as_mut().map(|starts| starts.as_slice_mut()).transpose()?;
     with_pair!(&x, prototypes, |left, right| {
         let pair = [&left, right.unwrap_or(&left)];
         let work = |e: &Executor| {
-            core::histogram_compression_loss(e, pair, labels, m, gamma, &options, starts)
+            core::histogram_compression_loss(e, pair, labels, m.clone(), gamma, &options, starts)
         };
         let found = with_executor(py, n_threads, work)?;
         Ok((found.loss, found.gradient.into_pyarray(py), found.error))

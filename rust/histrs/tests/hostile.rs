@@ -42,7 +42,7 @@ use histrs::svm::{
     simplex_maximum,
 };
 use histrs::transport::{
-    Barycenter, Cost, Relaxation, RelaxedSinkhorn, Sinkhorn, check_masses, emd_distances,
+    Barycenter, Cost, Costs, Relaxation, RelaxedSinkhorn, Sinkhorn, check_masses, emd_distances,
     emd_pairs, emd_plan, histogram_compression_loss, relaxed_distances, sinkhorn_barycenters,
     sinkhorn_distances, sinkhorn_pairs,
 };
@@ -783,6 +783,16 @@ fn calls() -> Vec<Call> {
                 .with_debiased(a.flag());
             let (x, weights, m) = (a.rows::<T>(n, d), a.array((k, n)), a.ground(d));
             sinkhorn_barycenters(exec(), &x.view(), weights.view(), m.view(), &options).map(drop)
+        }),
+        ("Costs::of_axes", |a| {
+            let [n, m, d, k] = a.sizes;
+            let (x, y) = (a.rows::<T>(n, d * k), a.rows(m, d * k));
+            let (first, second, weights) = (a.ground(d), a.ground(k), a.array((m, n)));
+            let costs = Costs::of_axes(vec![first.view(), second.view()])?;
+            let options = Barycenter::new(a.number(0.1)).with_max_iter(a.steps());
+            let (x, y) = (x.view(), y.view());
+            let _ = sinkhorn_barycenters(exec(), &x, weights.view(), costs.clone(), &options);
+            sinkhorn_distances(exec(), &x, Some(&y), costs, &a.sinkhorn()).map(drop)
         }),
         ("histogram_compression_loss", |a| {
             let [n, m, d, _] = a.sizes;

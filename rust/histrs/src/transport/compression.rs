@@ -6,7 +6,7 @@
 
 use std::ops::Range;
 
-use ndarray::{Array2, ArrayView2};
+use ndarray::Array2;
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
@@ -14,6 +14,7 @@ use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::Element;
+use crate::transport::costs::Costs;
 use crate::transport::distances::{AllPairs, Sinkhorn, expectation};
 use crate::transport::job::{Job, Pairing, Solved, worse};
 use crate::transport::problem::{Block, Dense};
@@ -84,13 +85,15 @@ pub fn histogram_compression_loss<'a, T: Element>(
     exec: &Executor,
     [x, prototypes]: [&HistogramMatrix<'a, T>; 2],
     labels: Labels<'_>,
-    m: ArrayView2<'_, f64>,
+    m: impl Into<Costs<'a>>,
     gamma: f64,
     options: &Sinkhorn,
     starts: Option<&mut [f32]>,
 ) -> Result<HistogramLoss> {
     let options = Sinkhorn { regularized: true, potentials: true, ..*options };
-    check_length("the number of columns of M", m.ncols(), m.nrows(), "give both the same bins")?;
+    let m = m.into();
+    let (n_rows, n_columns) = m.dim();
+    check_length("the number of columns of M", n_columns, n_rows, "give both the same bins")?;
     let pairs = AllPairs::new(exec, x, Some(prototypes), m, &options)?;
     let neighborhood = Neighborhood::new(labels, [x.n_rows(), prototypes.n_rows()], gamma)?;
     if pairs.ground.forbids {
@@ -98,7 +101,7 @@ pub fn histogram_compression_loss<'a, T: Element>(
             "a ground distance of prototypes is finite; give forbidden moves a large cost";
         return Err(Error::Parameter { name: "M", value: f64::INFINITY, expected });
     }
-    check_symmetric(m)?;
+    check_symmetric(&pairs.ground.costs)?;
     let problem = Problem { to_self: SelfTransport::new(&pairs)?, pairs, neighborhood };
     let fewest = FEWEST.div_ceil(prototypes.n_rows().max(1));
     let size = x.n_rows().div_ceil(PARTS).max(fewest);
@@ -144,7 +147,7 @@ impl SelfTransport {
         let costs = costs.collect();
         // Potentials over all bins.
         let spread = |pair: Solved| {
-            let mut all = memory::filled(0.0, pairs.ground.m.ncols())?;
+            let mut all = memory::filled(0.0, pairs.ground.costs.n_columns())?;
             for (&bin, &g) in block.bins.targets.iter().zip(&pair.potentials[1]) {
                 all[bin] = if g.is_finite() { g } else { 0.0 };
             }
@@ -172,7 +175,7 @@ impl<T: Element> Problem<'_, '_, T> {
     }
 
     fn n_bins(&self) -> usize {
-        self.pairs.ground.m.nrows()
+        self.pairs.ground.costs.n_rows()
     }
 
     fn parts<'s>(
@@ -195,7 +198,10 @@ impl<T: Element> Problem<'_, '_, T> {
                     starts: starts.as_mut().and_then(Iterator::next),
                     loss: 0.0,
                     error: 0.0,
-                    sums: memory::zeros((self.n_prototypes(), self.pairs.ground.m.ncols()))?,
+                    sums: memory::zeros((
+                        self.n_prototypes(),
+                        self.pairs.ground.costs.n_columns(),
+                    ))?,
                     weights: memory::filled(0.0, self.n_prototypes())?,
                 })
             })
@@ -310,14 +316,12 @@ fn cost(block: &Block, source: usize, target: usize, pair: &Solved) -> f64 {
     expectation(a, f) + expectation(b, g)
 }
 
-fn check_symmetric(m: ArrayView2<'_, f64>) -> Result<()> {
-    let n = m.nrows();
-    let cells = (0..n).flat_map(|i| (0..i).map(move |j| (i, j)));
-    match cells.into_iter().find(|&(i, j)| m[[i, j]] != m[[j, i]]) {
-        Some(cell) => {
+fn check_symmetric(m: &Costs<'_>) -> Result<()> {
+    match m.asymmetry() {
+        Some((_, value)) => {
             let expected = "an entry below the diagonal differs from that above; the ground \
                             distance of prototypes is symmetric";
-            Err(Error::Parameter { name: "M", value: m[cell], expected })
+            Err(Error::Parameter { name: "M", value, expected })
         }
         None => Ok(()),
     }

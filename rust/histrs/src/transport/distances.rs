@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use ndarray::ArrayView2;
-
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
 use crate::transport::cascade::{PATIENCE, PendingSet, WARM_STEPS, in_single};
+use crate::transport::costs::Costs;
 use crate::transport::engine::solve;
 use crate::transport::epsilon_scaling::scale_epsilon;
 use crate::transport::job::{Job, Limits, Marginals, Pairing, Solved, Status};
@@ -109,7 +108,7 @@ pub fn sinkhorn_distances<'a, T: Element>(
     exec: &Executor,
     x: &HistogramMatrix<'a, T>,
     y: Option<&HistogramMatrix<'a, T>>,
-    m: ArrayView2<'_, f64>,
+    m: impl Into<Costs<'a>>,
     options: &Sinkhorn,
 ) -> Result<SinkhornDistances<T>> {
     let all = AllPairs::new(exec, x, y, m, options)?;
@@ -119,7 +118,7 @@ pub fn sinkhorn_distances<'a, T: Element>(
         once: y.is_none() && all.ground.is_symmetric(),
     };
     // Where there is no room for the result, work would be in vain.
-    let mut distances = zeros(&pairs, options.potentials.then_some(all.ground.m.dim()))?;
+    let mut distances = zeros(&pairs, options.potentials.then_some(all.ground.costs.dim()))?;
     let blocks = pairs.map_blocks(exec, |pairs| all.solve(pairs))?;
     gather(&pairs, blocks, &mut distances);
     Ok(distances)
@@ -130,7 +129,7 @@ pub(super) struct AllPairs<'a, 'm, T> {
     exec: &'a Executor,
     pub(super) x: &'a HistogramMatrix<'m, T>,
     pub(super) y: &'a HistogramMatrix<'m, T>,
-    pub(super) ground: Ground<'a>,
+    pub(super) ground: Ground<'m>,
     options: &'a Sinkhorn,
     mass: f64,
 }
@@ -144,7 +143,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         exec: &'a Executor,
         x: &'a HistogramMatrix<'m, T>,
         y: Option<&'a HistogramMatrix<'m, T>>,
-        m: ArrayView2<'a, f64>,
+        m: impl Into<Costs<'m>>,
         options: &'a Sinkhorn,
     ) -> Result<Self> {
         let ground = Ground::new(m, options.reg, !options.regularized)?;
@@ -153,8 +152,9 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             return Err(Error::Parameter { name: "tol", value: options.tol, expected });
         }
         let other = y.unwrap_or(x);
-        check_bins("the number of rows of M", m.nrows(), x.n_columns())?;
-        check_bins("the number of columns of M", m.ncols(), other.n_columns())?;
+        let (n, m) = ground.costs.dim();
+        check_bins("the number of rows of M", n, x.n_columns())?;
+        check_bins("the number of columns of M", m, other.n_columns())?;
         let mass = check_masses(exec, x, y)?;
         Ok(Self { exec, x, y: other, ground, options, mass })
     }
@@ -196,7 +196,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         });
         let indices = different.iter().map(indices).collect();
         let mut found = self.solve_block(&block, different, indices, starts)?;
-        let bins = self.options.potentials.then_some(self.ground.m.dim());
+        let bins = self.options.potentials.then_some(self.ground.costs.dim());
         found.extend(impossible.into_iter().map(|pair| Found::without_plan(pair, bins)));
         Ok((found, equal))
     }
@@ -248,7 +248,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
             jobs = pending.keep(solved, jobs, |s| is_final && s.status == Status::Converged)?;
         }
         let limits = Limits { tol, max_iter, patience: PATIENCE, unaccelerated_after: usize::MAX };
-        if self.ground.fits_double() && !jobs.is_empty() {
+        if self.ground.may_fit_scalings() && !jobs.is_empty() {
             let mut domain = Scaling::new(self.ground.double(kernels, bins)?, *pairing)?;
             let solved = solve(self.exec, &mut domain, marginals, &jobs, limits)?;
             jobs = pending.keep(solved, jobs, |s| s.status != Status::Failed)?;
@@ -311,8 +311,8 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         };
         let potentials = self.options.potentials.then(|| {
             [
-                spread(f, &block.bins.sources, self.ground.m.nrows(), log_mass),
-                spread(g, &block.bins.targets, self.ground.m.ncols(), 0.0),
+                spread(f, &block.bins.sources, self.ground.costs.n_rows(), log_mass),
+                spread(g, &block.bins.targets, self.ground.costs.n_columns(), 0.0),
             ]
         });
         Found { pair, value, error: solved.error, n_iter: solved.n_iter, potentials }

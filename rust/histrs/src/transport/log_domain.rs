@@ -5,28 +5,38 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::memory;
-use crate::simd::{AlignedVec, Element, Elementary, dispatch};
+use crate::simd::{AlignedVec, Elementary, dispatch};
+use crate::transport::engine::GROUP;
 use crate::transport::job::Pairing;
 use crate::transport::lanes::stride;
+use crate::transport::lines::Lines;
+use crate::transport::log_blocks::{BlockWork, Blocks};
+use crate::transport::range::{FORBIDDEN, NOTHING, Side, nothing};
 use crate::transport::step::{Domain, Step};
 
-/// Logarithm of an empty bin: below everything, and finite.
-const NOTHING: f64 = -1e300;
+/// Most cells of a grid's matrix that is made after all.
+const MOST_CELLS: usize = 1 << 20;
 
-/// [`NOTHING`] in the precision of `T`.
-pub(super) fn nothing<T: Element>() -> T {
-    T::from_f64(if size_of::<T>() < size_of::<f64>() { -1e30 } else { NOTHING })
-}
-
-/// `M / reg`, by rows and by columns.
+/// `M / reg`: a matrix, or on a grid the sum of one for each axis.
 pub(super) struct Exponents {
     pub(super) n_source: usize,
     pub(super) n_target: usize,
-    pub(super) by_source: Vec<f64>,
-    pub(super) by_target: Vec<f64>,
+    axes: Vec<Axis>,
+    /// Of several axes, exponents of `exp(-M / reg) M / reg` along each.
+    weighted: Vec<Axis>,
 }
 
-impl Exponents {
+/// Exponents by rows and by columns.
+pub(super) struct Axis {
+    n_source: usize,
+    n_target: usize,
+    pub(super) by_source: Vec<f64>,
+    pub(super) by_target: Vec<f64>,
+    /// Products in place of most exponentials, for the sums of either side.
+    kernel: Option<[Blocks; 2]>,
+}
+
+impl Axis {
     pub(super) fn new(
         n_source: usize,
         n_target: usize,
@@ -42,11 +52,134 @@ impl Exponents {
             n_target,
             by_source: matrix(n_source, n_target, &|i, j| entry(i, j))?,
             by_target: matrix(n_target, n_source, &|j, i| entry(i, j))?,
+            kernel: None,
         })
     }
 
-    pub(super) fn entry(&self, i: usize, j: usize) -> f64 {
-        self.by_source[i * self.n_target + j]
+    /// With products, where that is possible.
+    fn with_kernel(mut self) -> Result<Self> {
+        let (n, m) = (self.n_source, self.n_target);
+        let forward = Blocks::new(n, m, &self.by_source)?;
+        let backward = Blocks::new(m, n, &self.by_target)?;
+        self.kernel = forward.zip(backward).map(|(forward, backward)| [forward, backward]);
+        Ok(self)
+    }
+
+    fn weighted(&self) -> Result<Self> {
+        let m = self.n_target;
+        Self::new(self.n_source, m, |i, j| match self.by_source[i * m + j] {
+            0.0 => FORBIDDEN,
+            exponent => exponent - exponent.ln(),
+        })
+    }
+
+    fn matrix(&self, side: Side) -> &[f64] {
+        if side == Side::Source { &self.by_source } else { &self.by_target }
+    }
+
+    /// As [`Exponents::log_sums`], of the lines along this axis.
+    pub(super) fn log_sums(
+        &self,
+        side: Side,
+        values: &[f64],
+        out: &mut [f64],
+        work: &mut BlockWork,
+        (stride, width): (usize, usize),
+    ) {
+        match &self.kernel {
+            Some([forward, backward]) => {
+                let blocks = if side == Side::Source { forward } else { backward };
+                blocks.log_sums(values, out, work, stride, width);
+            }
+            None => {
+                let matrix = self.matrix(side);
+                dispatch(LogSums { matrix, values, out, stride, width });
+            }
+        }
+    }
+}
+
+impl Exponents {
+    pub(super) fn new(mut axes: Vec<Axis>) -> Result<Self> {
+        let n_source = axes.iter().map(|axis| axis.n_source).product();
+        let n_target = axes.iter().map(|axis| axis.n_target).product();
+        let mut weighted = Vec::new();
+        axes = axes.into_iter().map(Axis::with_kernel).collect::<Result<_>>()?;
+        if axes.len() > 1 {
+            weighted = axes.iter().map(Axis::weighted).collect::<Result<_>>()?;
+        }
+        Ok(Self { n_source, n_target, axes, weighted })
+    }
+
+    /// Whether a matrix of a pair, and systems of its size, are cheap: those of a large grid are not.
+    pub(super) fn is_small(&self) -> bool {
+        self.axes.len() == 1 || self.n_source * self.n_target <= MOST_CELLS
+    }
+
+    /// The matrix, where there are no axes.
+    pub(super) fn matrix(&self, side: Side) -> Option<&[f64]> {
+        if let [single] = &self.axes[..] { Some(single.matrix(side)) } else { None }
+    }
+
+    pub(super) fn axes(&self) -> impl Iterator<Item = (&Axis, Lines)> {
+        along_each(self.axes.iter().collect())
+    }
+
+    pub(super) fn entry(&self, mut i: usize, mut j: usize) -> f64 {
+        let mut sum = 0.0;
+        for axis in self.axes.iter().rev() {
+            sum += axis.by_source[i % axis.n_source * axis.n_target + j % axis.n_target];
+            (i, j) = (i / axis.n_source, j / axis.n_target);
+        }
+        sum
+    }
+
+    /// `out = log sum exp(values - M / reg)` over the bins of the other side, in every lane.
+    pub(super) fn log_sums(
+        &self,
+        side: Side,
+        values: &[f64],
+        out: &mut [f64],
+        stride: usize,
+        width: usize,
+    ) {
+        let [single] = &self.axes[..] else {
+            let axes = self.axes.iter().collect();
+            return log_sums_by_axis(axes, side, values, out, stride, width);
+        };
+        single.log_sums(side, values, out, &mut BlockWork::default(), (stride, width));
+    }
+}
+
+fn along_each(axes: Vec<&Axis>) -> impl Iterator<Item = (&Axis, Lines)> {
+    let lengths: Vec<usize> = axes.iter().map(|axis| axis.n_source).collect();
+    let with_lines = move |(k, axis)| (axis, Lines::along(k, &lengths));
+    axes.into_iter().enumerate().map(with_lines)
+}
+
+fn log_sums_by_axis(
+    axes: Vec<&Axis>,
+    side: Side,
+    values: &[f64],
+    out: &mut [f64],
+    stride: usize,
+    width: usize,
+) {
+    for (values, out) in values.chunks_exact(stride).zip(out.chunks_exact_mut(stride)) {
+        out[..width].copy_from_slice(&values[..width]);
+    }
+    for (axis, lines) in along_each(axes) {
+        let mut work = BlockWork::default();
+        let mut dense = vec![0.0; lines.length * lines.together(width) * width];
+        let mut image = dense.clone();
+        for group in lines.groups(width) {
+            let row_len = group.len() * width;
+            let dense = &mut dense[..lines.length * row_len];
+            let image = &mut image[..lines.length * row_len];
+            lines.gather(group.clone(), out, stride, dense);
+            axis.log_sums(side, dense, image, &mut work, (row_len, row_len));
+            lines.scatter(group, image, stride, out);
+        }
     }
 }
 
@@ -91,12 +224,10 @@ impl Domain<f64> for LogDomain<'_> {
         if *pairing == Pairing::Equal {
             g.copy_from_slice(f);
         } else {
-            let matrix = &exponents.by_target;
-            dispatch(LogSums { matrix, values: &*f, out: &mut *g, stride, width });
+            exponents.log_sums(Side::Target, f, g, stride, width);
             dispatch(LogRatio { mass: target, sums: &mut *g, stride, width });
         }
-        let matrix = &exponents.by_source;
-        dispatch(LogSums { matrix, values: &*g, out: &mut *sums, stride, width });
+        exponents.log_sums(Side::Source, g, sums, stride, width);
         dispatch(LogResidual {
             source,
             f: &*f,
@@ -128,11 +259,24 @@ impl Domain<f64> for LogDomain<'_> {
 impl Exponents {
     /// `sum_ij T_ij M_ij / reg` of `T = exp(f_i + g_j - M_ij / reg)`.
     pub(super) fn transport(&self, f: &[f64], g: &[f64]) -> f64 {
-        let rows = f.iter().zip(self.by_source.chunks_exact(self.n_target.max(1)));
-        let row = |(f, row): (&f64, &[f64])| -> f64 {
-            row.iter().zip(g).map(|(m, g)| (f + g - m).exp() * m).sum()
+        if let Some(matrix) = self.matrix(Side::Source) {
+            let rows = f.iter().zip(matrix.chunks_exact(self.n_target.max(1)));
+            let row = |(f, row): (&f64, &[f64])| -> f64 {
+                row.iter().zip(g).map(|(m, g)| (f + g - m).exp() * m).sum()
+            };
+            return rows.map(row).sum();
+        }
+        let (mut values, mut sums) = (vec![0.0; g.len() * GROUP], vec![0.0; f.len() * GROUP]);
+        for (row, g) in values.chunks_exact_mut(GROUP).zip(g) {
+            row.fill(if g.is_finite() { *g } else { NOTHING });
+        }
+        let of_axis = |(k, weighted)| -> f64 {
+            let mut axes: Vec<&Axis> = self.axes.iter().collect();
+            axes[k] = weighted;
+            log_sums_by_axis(axes, Side::Source, &values, &mut sums, GROUP, GROUP);
+            f.iter().zip(sums.chunks_exact(GROUP)).map(|(f, sums)| (f + sums[0]).exp()).sum()
         };
-        rows.map(row).sum()
+        self.weighted.iter().enumerate().map(of_axis).sum()
     }
 }
 
@@ -324,7 +468,7 @@ mod tests {
             let mut unit = || draws.unit();
             let costs: Vec<f64> = (0..n * m).map(|_| range * unit()).collect();
             let cost = |i: usize, j: usize| if equal { costs[i.min(j) * m + i.max(j)] } else { costs[i * m + j] };
-            let exponents = Exponents::new(n, m, cost).unwrap();
+            let exponents = Exponents::new(vec![Axis::new(n, m, cost).unwrap()]).unwrap();
             // A third of the bins but the first are empty.
             let mut masses = |n: usize| -> Vec<f64> {
                 let mass = |k: usize| if k < STRIDE || unit() > 0.3 { unit() + 1e-3 } else { 0.0 };

@@ -22,6 +22,9 @@
 //! | `pairs` | [`sinkhorn_pairs`]: chosen pairs |
 //! | `barycenter` | [`sinkhorn_barycenters`]: the histograms nearest to several |
 //! | `compression` | [`histogram_compression_loss`]: the objective of learned prototypes |
+//! | `costs` | [`Costs`]: the ground distance, a matrix or one for each axis of a grid |
+//! | `log_blocks` | logarithms of sums of exponentials of any range, by products |
+//! | `lines` | products that act on one axis of a grid after the other |
 //! | `problem` | the ground distance, and what a block of pairs needs of it |
 //! | `job` | what is known of a pair before and after it is solved |
 //! | `step` | what a step of the scaling is, in every domain |
@@ -32,11 +35,13 @@
 //! | `mixing` | Anderson's acceleration |
 //! | `normal_equations` | the small systems that the acceleration solves |
 //! | `newton` | the pairs that scaling brings no further |
+//! | `range` | exponentials and logarithms that stay in the range of the numbers |
 //! | `product` | the product of the kernel and many columns |
 
 mod barycenter;
 mod cascade;
 mod compression;
+mod costs;
 mod distances;
 mod draws;
 mod emd;
@@ -45,6 +50,8 @@ mod epsilon_scaling;
 mod flow;
 mod job;
 mod lanes;
+mod lines;
+mod log_blocks;
 mod log_domain;
 mod masses;
 mod mixing;
@@ -55,6 +62,7 @@ mod pairs;
 mod plan_sums;
 mod problem;
 mod product;
+mod range;
 mod relaxation;
 mod relaxed;
 mod results;
@@ -64,6 +72,7 @@ mod unbalanced;
 
 pub use barycenter::{Barycenter, Barycenters, sinkhorn_barycenters};
 pub use compression::{HistogramLoss, histogram_compression_loss};
+pub use costs::Costs;
 pub use distances::{Sinkhorn, sinkhorn_distances};
 pub use emd::{emd_distances, emd_pairs, emd_plan};
 pub use masses::check_masses;

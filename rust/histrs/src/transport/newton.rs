@@ -17,7 +17,7 @@ use crate::memory;
 use crate::small_matrix::{backward, factorize, forward, long_dot, triangle};
 use crate::transport::job::{Limits, Solved, Status};
 use crate::transport::log_domain::Exponents;
-use crate::transport::problem::FORBIDDEN;
+use crate::transport::range::FORBIDDEN;
 
 /// First damping, where a step is about half of one of the scaling, and the least.
 const DAMPING: f64 = 1.0;
@@ -38,7 +38,7 @@ pub(super) fn refine(
     solved: Solved,
     limits: Limits,
 ) -> Result<Solved> {
-    if solved.status == Status::Converged {
+    if solved.status == Status::Converged || !exponents.is_small() {
         return Ok(solved);
     }
     let dual = Dual::new(exponents, a, b, inverse)?;
@@ -236,12 +236,13 @@ impl Dual {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::transport::log_domain::Axis;
 
     const LIMITS: Limits =
         Limits { tol: 1e-13, max_iter: 200, patience: 10, unaccelerated_after: 10 };
 
     fn exponents(m: &[&[f64]]) -> Exponents {
-        Exponents::new(m.len(), m[0].len(), |i, j| m[i][j]).unwrap()
+        Exponents::new(vec![Axis::new(m.len(), m[0].len(), |i, j| m[i][j]).unwrap()]).unwrap()
     }
 
     /// The pair from zeros on.

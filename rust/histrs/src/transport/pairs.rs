@@ -7,6 +7,7 @@ use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::Element;
+use crate::transport::costs::Costs;
 use crate::transport::distances::{AllPairs, Sinkhorn};
 
 /// Pairs of a block.
@@ -57,7 +58,7 @@ pub fn sinkhorn_pairs<'a, T: Element>(
     y: &HistogramMatrix<'a, T>,
     pairs: &[(usize, usize)],
     starts: Option<ArrayView2<'_, f32>>,
-    m: ArrayView2<'_, f64>,
+    m: impl Into<Costs<'a>>,
     options: &Sinkhorn,
 ) -> Result<SinkhornPairs<T>> {
     let all = AllPairs::new(exec, x, Some(y), m, options)?;

@@ -4,6 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::simd::Elementary;
 use crate::transport::log_domain::Exponents;
+use crate::transport::range::Side;
 
 /// `x log x - x + 1`, without cancellation near 1.
 pub(super) fn divergence(x: f64) -> f64 {
@@ -39,11 +40,12 @@ impl WithSimd for Sums<'_> {
     fn with_simd<S: Simd>(self, _: S) -> PlanSums {
         /// Numbers added side by side.
         const LANES: usize = 16;
+        // Of a grid there is none: mass that need not be kept has a matrix of costs.
         let Self { exponents, f, g } = self;
         let (mut transport, mut rows, mut columns) = (0.0, vec![0.0; f.len()], vec![0.0; g.len()]);
         let mut row = vec![0.0; g.len()];
-        for ((&f, total), costs) in
-            f.iter().zip(&mut rows).zip(exponents.by_source.chunks_exact(g.len().max(1)))
+        let matrix = exponents.matrix(Side::Source).unwrap_or_default();
+        for ((&f, total), costs) in f.iter().zip(&mut rows).zip(matrix.chunks_exact(g.len().max(1)))
         {
             for (((t, &g), &cost), column) in row.iter_mut().zip(g).zip(costs).zip(&mut columns) {
                 let exponent = f + g - cost;

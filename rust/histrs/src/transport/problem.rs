@@ -8,28 +8,29 @@ use crate::error::{Error, Result};
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::{Element, Elementary};
+use crate::transport::costs::Costs;
 use crate::transport::flow::largest_flow;
 use crate::transport::job::{Marginals, Pairing};
-use crate::transport::log_domain::Exponents;
+use crate::transport::lines::Factors;
+use crate::transport::log_domain::{Axis, Exponents};
 use crate::transport::product::Packed;
+use crate::transport::range::{DOUBLE_RANGE, FORBIDDEN};
 use crate::transport::scaling::Kernel;
 
-/// Largest `M / reg` in single and in double precision: neither the kernel nor the scalings, which
-/// may be as large as its inverse, leave the range of the numbers.
+/// As [`DOUBLE_RANGE`], in single precision.
 const SINGLE_RANGE: f64 = 40.0;
-pub(super) const DOUBLE_RANGE: f64 = 320.0;
+/// The same of scalings alone, of which one beside the other may leave it: that is looked at.
+const SCALING_RANGE: f64 = 650.0;
 /// Beyond, the exponents themselves are no longer resolved.
 const LARGEST_EXPONENT: f64 = 1e9;
 /// A part of the mass that is too small to be told from none.
 const NEGLIGIBLE: f64 = 1e-290;
-/// Exponent of a forbidden cell: above every other, and finite.
-pub(super) const FORBIDDEN: f64 = 1e300;
 /// Blocks of which less than this part of the kernel is used get a kernel of their own.
 const RESTRICTED: f64 = 0.8;
 
 /// A ground distance, measured in units of the regularisation.
 pub(super) struct Ground<'a> {
-    pub(super) m: ArrayView2<'a, f64>,
+    pub(super) costs: Costs<'a>,
     pub(super) reg: f64,
     /// Largest finite entry of `M / reg`.
     pub(super) largest: f64,
@@ -55,25 +56,23 @@ pub(super) struct Bins {
 }
 
 impl<'a> Ground<'a> {
-    pub(super) fn new(m: ArrayView2<'a, f64>, reg: f64, with_cost: bool) -> Result<Self> {
+    pub(super) fn new(costs: impl Into<Costs<'a>>, reg: f64, with_cost: bool) -> Result<Self> {
+        let costs = costs.into();
         if !(reg > 0.0 && reg.is_finite()) {
             let expected = "it is positive and finite; a tenth of the median of M is a start";
             return Err(Error::Parameter { name: "reg", value: reg, expected });
         }
-        let bad = |m: &f64| m.is_nan() || *m < 0.0;
-        if let Some(((row, column), &value)) = m.indexed_iter().find(|(_, m)| bad(m)) {
+        if let Some(((row, column), value)) = costs.bad_entry() {
             return Err(Error::GroundDistance { row, column, value });
         }
-        let finite = m.iter().filter(|m| m.is_finite());
-        let largest = finite.fold(0.0_f64, |a, &b| a.max(b)) / reg;
-        let forbids = m.iter().any(|m| m.is_infinite());
+        let (largest, forbids) = (costs.largest() / reg, costs.forbids());
         if largest > LARGEST_EXPONENT {
             let expected = "it underflows, being less than a billionth of the largest entry of M; \
                             raise it, or compute the exact distance, emd_distances";
             return Err(Error::Parameter { name: "reg", value: reg, expected });
         }
-        let symmetric = m.is_square() && m == m.t();
-        Ok(Self { m, reg, largest, forbids, with_cost, symmetric, whole: Kernels::default() })
+        let symmetric = costs.is_symmetric();
+        Ok(Self { costs, reg, largest, forbids, with_cost, symmetric, whole: Kernels::default() })
     }
 
     pub(super) fn is_symmetric(&self) -> bool {
@@ -88,62 +87,136 @@ impl<'a> Ground<'a> {
         self.largest <= DOUBLE_RANGE
     }
 
+    /// Whether scalings are worth a try in double precision.
+    pub(super) fn may_fit_scalings(&self) -> bool {
+        self.largest <= SCALING_RANGE
+    }
+
     pub(super) fn whole(&self) -> &Kernels {
         &self.whole
     }
 
     pub(super) fn all_bins(&self) -> Bins {
-        Bins { sources: (0..self.m.nrows()).collect(), targets: (0..self.m.ncols()).collect() }
+        let (n, m) = self.costs.dim();
+        Bins { sources: (0..n).collect(), targets: (0..m).collect() }
+    }
+
+    /// Whether a matrix between some bins makes cheaper products than the costs of all.
+    pub(super) fn is_cheaper_between(&self, bins: &Bins) -> bool {
+        let of_all = self.costs.axes().iter().map(|axis| axis.ncols() as f64).sum::<f64>();
+        let entries = bins.sources.len() as f64 * bins.targets.len() as f64;
+        entries < RESTRICTED * of_all * self.costs.n_rows() as f64
     }
 
     pub(super) fn single<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Kernel<f32>> {
-        kernels.single.get_or_init(|| self.kernel(bins, 1.0, 80.0)).as_ref().map_err(Error::clone)
+        kernels.single.get_or_init(|| self.kernel(bins, 80.0)).as_ref().map_err(Error::clone)
     }
 
     pub(super) fn double<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Kernel<f64>> {
-        kernels.double.get_or_init(|| self.kernel(bins, 1.0, 650.0)).as_ref().map_err(Error::clone)
+        kernels.double.get_or_init(|| self.kernel(bins, 650.0)).as_ref().map_err(Error::clone)
     }
 
     /// The exponents of a coarser regularisation are those of `reg`, divided by `coarseness`.
     pub(super) fn exponents(&self, bins: &Bins, coarseness: f64) -> Result<Exponents> {
-        let Bins { sources, targets } = bins;
         let unit = self.reg * coarseness;
-        let exponent = |i: usize, j: usize| match self.m[[sources[i], targets[j]]] {
-            f64::INFINITY => FORBIDDEN,
-            m => m / unit,
+        let axis = |part: &Part<'_>| {
+            Axis::new(part.n_source, part.n_target, |i, j| match part.entry(i, j) {
+                f64::INFINITY => FORBIDDEN,
+                m => m / unit,
+            })
         };
-        Exponents::new(sources.len(), targets.len(), exponent)
+        Exponents::new(self.parts(bins).iter().map(axis).collect::<Result<_>>()?)
     }
 
     pub(super) fn finest<'k>(&self, kernels: &'k Kernels, bins: &Bins) -> Result<&'k Exponents> {
         kernels.exponents.get_or_init(|| self.exponents(bins, 1.0)).as_ref().map_err(Error::clone)
     }
 
-    /// The kernel of a regularisation that is coarser by this factor.
-    pub(super) fn coarse_kernel(&self, bins: &Bins, coarseness: f64) -> Result<Kernel<f64>> {
-        self.kernel(bins, coarseness, 650.0)
-    }
-
-    fn kernel<T: Elementary>(
+    /// The kernel of a regularisation that is coarser by this factor and its transpose, where they are
+    /// matrices, and in range.
+    pub(super) fn coarse_kernel(
         &self,
         bins: &Bins,
         coarseness: f64,
-        largest_potential: f64,
-    ) -> Result<Kernel<T>> {
+    ) -> Result<Option<[Packed<f64>; 2]>> {
+        let parts = self.parts(bins);
+        match &parts[..] {
+            [part] if !self.forbids && self.largest / coarseness <= DOUBLE_RANGE => {
+                let gibbs = part.gibbs(self.reg * coarseness)?;
+                Ok(Some([part.forward(&gibbs)?, part.backward(&gibbs)?]))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// The costs between some bins, along each axis where these are all.
+    fn parts<'p>(&'p self, bins: &'p Bins) -> Vec<Part<'p>> {
         let Bins { sources, targets } = bins;
-        let (n, m) = (sources.len(), targets.len());
-        let unit = self.reg * coarseness;
-        let exponent = |i: usize, j: usize| self.m[[sources[i], targets[j]]] / unit;
-        let gibbs = memory::collected((0..n * m).map(|k| (-exponent(k / m, k % m)).exp()))?;
-        let weighted = |i: usize, j: usize| match exponent(i, j) {
-            f64::INFINITY => 0.0,
-            exponent => gibbs[i * m + j] * exponent,
+        let (n, m) = self.costs.dim();
+        if sources.len() < n || targets.len() < m {
+            let entry = |i: usize, j: usize| self.costs.entry(sources[i], targets[j]);
+            let (n_source, n_target) = (sources.len(), targets.len());
+            return vec![Part { n_source, n_target, entry: Box::new(entry) }];
+        }
+        let along = |axis: &'p ArrayView2<'_, f64>| {
+            let (n_source, n_target) = axis.dim();
+            Part { n_source, n_target, entry: Box::new(move |i, j| axis[[i, j]]) }
         };
+        self.costs.axes().iter().map(along).collect()
+    }
+
+    fn kernel<T: Elementary>(&self, bins: &Bins, largest_potential: f64) -> Result<Kernel<T>> {
+        let parts = self.parts(bins);
+        let gibbs: Vec<Vec<f64>> =
+            parts.iter().map(|part| part.gibbs(self.reg)).collect::<Result<_>>()?;
+        let each = || parts.iter().zip(&gibbs);
+        let forward = |(part, gibbs): (&Part<'_>, &Vec<f64>)| part.forward(gibbs);
+        let backward = |(part, gibbs): (&Part<'_>, &Vec<f64>)| part.backward(gibbs);
+        let cost = |axis: usize| {
+            Factors::new(each().enumerate().map(|(k, (part, gibbs))| {
+                if k == axis { part.weighted(gibbs, self.reg) } else { part.forward(gibbs) }
+            }))
+        };
+        let n_costs = if self.with_cost { parts.len() } else { 0 };
         Ok(Kernel {
-            forward: Packed::new(n, m, |i, j| gibbs[i * m + j])?,
-            backward: Packed::new(m, n, |j, i| gibbs[i * m + j])?,
-            cost: self.with_cost.then(|| Packed::new(n, m, weighted)).transpose()?,
+            forward: Factors::new(each().map(forward))?,
+            backward: Factors::new(each().map(backward))?,
+            costs: (0..n_costs).map(cost).collect::<Result<_>>()?,
             largest_potential,
+        })
+    }
+}
+
+/// Costs between some bins, or along an axis.
+struct Part<'a> {
+    n_source: usize,
+    n_target: usize,
+    entry: Box<dyn Fn(usize, usize) -> f64 + 'a>,
+}
+
+impl Part<'_> {
+    fn entry(&self, i: usize, j: usize) -> f64 {
+        (self.entry)(i, j)
+    }
+
+    /// `exp(-M / unit)`, by rows.
+    fn gibbs(&self, unit: f64) -> Result<Vec<f64>> {
+        let m = self.n_target;
+        memory::collected((0..self.n_source * m).map(|k| (-self.entry(k / m, k % m) / unit).exp()))
+    }
+
+    fn forward<T: Element>(&self, gibbs: &[f64]) -> Result<Packed<T>> {
+        Packed::new(self.n_source, self.n_target, |i, j| gibbs[i * self.n_target + j])
+    }
+
+    fn backward<T: Element>(&self, gibbs: &[f64]) -> Result<Packed<T>> {
+        Packed::new(self.n_target, self.n_source, |j, i| gibbs[i * self.n_target + j])
+    }
+
+    fn weighted<T: Element>(&self, gibbs: &[f64], unit: f64) -> Result<Packed<T>> {
+        Packed::new(self.n_source, self.n_target, |i, j| match self.entry(i, j) / unit {
+            f64::INFINITY => 0.0,
+            exponent => gibbs[i * self.n_target + j] * exponent,
         })
     }
 }
@@ -168,8 +241,7 @@ impl Block {
         let sources = Dense::new(x, rows)?;
         let targets = Dense::new(y, columns)?;
         let bins = Bins { sources: sources.used(), targets: targets.used() };
-        let part = (bins.sources.len() * bins.targets.len()) as f64 / ground.m.len() as f64;
-        let (bins, kernels) = if part < RESTRICTED {
+        let (bins, kernels) = if ground.is_cheaper_between(&bins) {
             (bins, Some(Kernels::default()))
         } else {
             (ground.all_bins(), None)
@@ -194,7 +266,7 @@ impl Block {
     /// The same of other masses over the bins of the block.
     pub(super) fn passable_of(&self, ground: &Ground<'_>, histograms: [&[f64]; 2]) -> f64 {
         let Bins { sources, targets } = &self.bins;
-        largest_flow(histograms, |i, j| ground.m[[sources[i], targets[j]]].is_finite())
+        largest_flow(histograms, |i, j| ground.costs.entry(sources[i], targets[j]).is_finite())
     }
 
     /// Whether the histograms of a pair over the same bins are one and the same.

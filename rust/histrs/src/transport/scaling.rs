@@ -8,15 +8,16 @@ use crate::simd::{AlignedVec, Elementary, dispatch};
 use crate::transport::engine::GROUP;
 use crate::transport::job::Pairing;
 use crate::transport::lanes::stride;
-use crate::transport::product::{Packed, padded};
+use crate::transport::lines::Factors;
+use crate::transport::product::padded;
 use crate::transport::step::{Domain, Step};
 
 /// `K = exp(-M / reg)`, its transpose, and `K` times `M`, packed for products.
 pub(super) struct Kernel<T> {
-    pub(super) forward: Packed<T>,
-    pub(super) backward: Packed<T>,
-    /// Only where the cost of transport is asked for.
-    pub(super) cost: Option<Packed<T>>,
+    pub(super) forward: Factors<T>,
+    pub(super) backward: Factors<T>,
+    /// Products that add up to the latter; none where the cost of transport is not asked for.
+    pub(super) costs: Vec<Factors<T>>,
     /// Potentials of this magnitude leave the range of `T`.
     pub(super) largest_potential: f64,
 }
@@ -109,22 +110,23 @@ impl<T: Elementary> Domain<T> for Scaling<'_, T> {
 
     fn results(&mut self, n: usize) -> Vec<(f64, [Vec<f64>; 2])> {
         let stride = stride::<T>();
-        if let Some(cost) = &self.kernel.cost {
-            cost.product(&self.kept_v, &mut self.forward, stride, n.next_multiple_of(GROUP));
-        }
-        let result = |slot: usize| {
-            let column = |x: &AlignedVec<T>| -> Vec<f64> {
-                x[slot..].iter().step_by(stride).map(|x| x.to_f64()).collect()
-            };
-            let (u, v) = (column(&self.kept_u), column(&self.kept_v));
-            let transport = if self.kernel.cost.is_some() {
-                u.iter().zip(column(&self.forward)).map(|(u, w)| u * w).sum()
-            } else {
-                f64::NAN
-            };
-            (transport, [u, v].map(logarithms))
+        let column = |x: &AlignedVec<T>, slot: usize| -> Vec<f64> {
+            x[slot..].iter().step_by(stride).map(|x| x.to_f64()).collect()
         };
-        (0..n).map(result).collect()
+        let none = if self.kernel.costs.is_empty() { f64::NAN } else { 0.0 };
+        let mut transport = vec![none; n];
+        for cost in &self.kernel.costs {
+            cost.product(&self.kept_v, &mut self.forward, stride, n.next_multiple_of(GROUP));
+            for (slot, transport) in transport.iter_mut().enumerate() {
+                let terms = column(&self.kept_u, slot).into_iter().zip(column(&self.forward, slot));
+                *transport += terms.map(|(u, w)| u * w).sum::<f64>();
+            }
+        }
+        let result = |(slot, transport): (usize, f64)| {
+            let scalings = [column(&self.kept_u, slot), column(&self.kept_v, slot)];
+            (transport, scalings.map(logarithms))
+        };
+        transport.into_iter().enumerate().map(result).collect()
     }
 }
 
@@ -283,6 +285,7 @@ fn exponential_of_row<T: Elementary>(
 mod tests {
     use super::*;
     use crate::transport::draws::Draws;
+    use crate::transport::product::Packed;
 
     const WIDTH: usize = GROUP;
     const LARGEST: f64 = 5.0;
@@ -332,9 +335,9 @@ mod tests {
         let weighted =
             |i: usize, j: usize| if gibbs(i, j) > 0.0 { gibbs(i, j) * cost(i, j) } else { 0.0 };
         let kernel = Kernel::<T> {
-            forward: Packed::new(n, m, gibbs).unwrap(),
-            backward: Packed::new(m, n, |j, i| gibbs(i, j)).unwrap(),
-            cost: Some(Packed::new(n, m, weighted).unwrap()),
+            forward: Packed::new(n, m, gibbs).unwrap().into(),
+            backward: Packed::new(m, n, |j, i| gibbs(i, j)).unwrap().into(),
+            costs: vec![Packed::new(n, m, weighted).unwrap().into()],
             largest_potential: LARGEST,
         };
         let stride = stride::<T>();

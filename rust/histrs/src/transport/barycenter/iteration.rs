@@ -8,8 +8,7 @@ use crate::memory;
 use crate::simd::{Elementary, dispatch};
 use crate::transport::barycenter::kernel::{Columns, LANES, LogKernel, Work};
 use crate::transport::job::worse;
-use crate::transport::log_domain::nothing;
-use crate::transport::relaxed::Side;
+use crate::transport::range::{Side, nothing};
 
 /// Steps towards the potential of the barycentre and itself in an iteration, at the cost of one product
 /// with the kernel each: more lead there no sooner, once that of the histograms is what takes long.

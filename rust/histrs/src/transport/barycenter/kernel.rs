@@ -6,22 +6,21 @@ use crate::exec::Executor;
 use crate::memory;
 use crate::simd::{AlignedVec, dispatch};
 use crate::transport::barycenter::row_sums::log_sums_of_rows;
-use crate::transport::log_domain::Exponents;
-use crate::transport::problem::{Bins, DOUBLE_RANGE, Ground};
+use crate::transport::lines::Lines;
+use crate::transport::log_blocks::BlockWork;
+use crate::transport::log_domain::{Axis, Exponents};
+use crate::transport::problem::{Bins, Ground};
 use crate::transport::product::{Packed, TILE, padded};
-use crate::transport::relaxed::{Logarithms, Shifted, Side};
-use crate::transport::scaling::Kernel;
+use crate::transport::range::{Logarithms, Shifted, Side, least_sum};
 
 /// Lanes of the widest vector, of which every row has a whole number.
 pub(super) const LANES: usize = 8;
 /// Entries of the kernel, once for each lane, that a thread takes at a time.
 const ENTRIES: usize = 1 << 17;
-/// No sum is below the least entry of a kernel in range.
-const LEAST: f64 = 1e-140;
 
 /// `exp(-M / reg)` in the cheapest form that holds it.
 pub(super) enum LogKernel {
-    InRange(Kernel<f64>),
+    InRange([Packed<f64>; 2]),
     Exponents(Exponents),
 }
 
@@ -68,10 +67,10 @@ impl Work {
 impl LogKernel {
     /// The kernel of a regularisation that is coarser by this factor.
     pub(super) fn new(ground: &Ground<'_>, bins: &Bins, coarseness: f64) -> Result<Self> {
-        if !ground.forbids && ground.largest / coarseness <= DOUBLE_RANGE {
-            return Ok(Self::InRange(ground.coarse_kernel(bins, coarseness)?));
+        match ground.coarse_kernel(bins, coarseness)? {
+            Some(kernel) => Ok(Self::InRange(kernel)),
+            None => Ok(Self::Exponents(ground.exponents(bins, coarseness)?)),
         }
-        Ok(Self::Exponents(ground.exponents(bins, coarseness)?))
     }
 
     /// `out = log sum exp(values - M / reg)` over the bins of the other side, in every lane. What `out`
@@ -85,14 +84,20 @@ impl LogKernel {
         work: &mut Work,
     ) -> Result<()> {
         match self {
-            Self::InRange(kernel) => {
-                let packed = if side == Side::Source { &kernel.forward } else { &kernel.backward };
+            Self::InRange([forward, backward]) => {
+                let packed = if side == Side::Source { forward } else { backward };
                 log_products(exec, packed, values, out, work)
             }
             Self::Exponents(exponents) => {
-                let matrix =
-                    if side == Side::Source { &exponents.by_source } else { &exponents.by_target };
-                log_sums(exec, matrix, values, out, work)
+                if let Some(matrix) = exponents.matrix(side) {
+                    return log_sums(exec, matrix, values, out, work);
+                }
+                let n = values.n_rows * values.stride;
+                out.values[..n].copy_from_slice(&values.values[..n]);
+                for (axis, lines) in exponents.axes() {
+                    log_sums_along(exec, (axis, lines), side, out, work)?;
+                }
+                Ok(())
             }
         }
     }
@@ -115,9 +120,40 @@ fn log_products(
     let rows = (ENTRIES / entries.max(1)).next_multiple_of(TILE).max(TILE);
     exec.for_chunks(&mut out.values, rows * stride, |block, out| {
         packed.product_of_rows(block * rows, weights, out, stride, stride);
-        dispatch(Logarithms { sums: out, largest, least: LEAST, stride, width: stride });
+        dispatch(Logarithms { sums: out, largest, least: least_sum(), stride, width: stride });
         Ok(())
     })
+}
+
+/// The sums along an axis of a grid, in place.
+fn log_sums_along(
+    exec: &Executor,
+    (axis, lines): (&Axis, Lines),
+    side: Side,
+    values: &mut Columns,
+    work: &mut Work,
+) -> Result<()> {
+    let stride = values.stride;
+    let of_line = lines.length * stride;
+    let of_group = lines.together(stride) * of_line;
+    let n_groups = (ENTRIES / (lines.length * of_group).max(1)).max(1);
+    let images = &mut work.values[..lines.count * of_line];
+    let x = &values.values[..];
+    exec.for_chunks(images, n_groups * of_group, |chunk, images| {
+        let (mut work, mut dense) = (BlockWork::default(), vec![0.0; of_group]);
+        let groups = lines.groups(stride).skip(chunk * n_groups);
+        for (group, image) in groups.zip(images.chunks_mut(of_group)) {
+            let row_len = group.len() * stride;
+            let dense = &mut dense[..image.len()];
+            lines.gather(group, x, stride, dense);
+            axis.log_sums(side, dense, image, &mut work, (row_len, row_len));
+        }
+        Ok(())
+    })?;
+    for (group, image) in lines.groups(stride).zip(images.chunks(of_group)) {
+        lines.scatter(group, image, stride, &mut values.values);
+    }
+    Ok(())
 }
 
 fn log_sums(

@@ -18,6 +18,7 @@ use crate::simd::Element;
 use crate::transport::barycenter::iteration::{Iteration, Stage};
 use crate::transport::barycenter::kernel::LogKernel;
 use crate::transport::cascade::WARM_STEPS;
+use crate::transport::costs::Costs;
 use crate::transport::epsilon_scaling::{COARSE_ERROR, COARSER};
 use crate::transport::masses::{check_bins, check_masses};
 use crate::transport::problem::{Bins, Dense, Ground};
@@ -115,11 +116,11 @@ pub struct Barycenters {
 /// assert!((found.values[[0, 1]] - 1.0).abs() < 1e-6);
 /// # Ok::<(), histrs::Error>(())
 /// ```
-pub fn sinkhorn_barycenters<T: Element>(
+pub fn sinkhorn_barycenters<'a, T: Element>(
     exec: &Executor,
-    x: &HistogramMatrix<'_, T>,
+    x: &HistogramMatrix<'a, T>,
     weights: ArrayView2<'_, f64>,
-    m: ArrayView2<'_, f64>,
+    m: impl Into<Costs<'a>>,
     options: &Barycenter,
 ) -> Result<Barycenters> {
     let ground = Ground::new(m, options.reg, false)?;
@@ -127,14 +128,15 @@ pub fn sinkhorn_barycenters<T: Element>(
         let expected = "it is positive; 1e-9 is as small as double precision is sure to reach";
         return Err(Error::Parameter { name: "tol", value: options.tol, expected });
     }
-    check_bins("the number of rows of M", m.nrows(), x.n_columns())?;
+    let (n, m) = ground.costs.dim();
+    check_bins("the number of rows of M", n, x.n_columns())?;
     if options.debiased {
-        check_symmetric(m)?;
+        check_symmetric(&ground.costs)?;
     }
     let cure = "give a weight for each row of X";
     check_length("the number of columns of the weights", weights.ncols(), x.n_rows(), cure)?;
     let mass = check_masses(exec, x, None)?;
-    let mut values = memory::zero_matrix((weights.nrows(), m.ncols()))?;
+    let mut values = memory::zero_matrix((weights.nrows(), m))?;
     let (bins, mut iterations) = iterations(x, weights, &ground)?;
     for (coarseness, finer) in stages(ground.largest) {
         let stage = Stage {
@@ -190,7 +192,9 @@ fn iterations<T: Element>(
     let weighted = |k: &usize| weights.column(*k).iter().any(|&w| w != 0.0);
     let rows: Vec<usize> = (0..x.n_rows()).filter(weighted).collect();
     let histograms = Dense::new(x, &rows)?;
-    let bins = Bins { sources: histograms.used(), targets: ground.all_bins().targets };
+    let all = ground.all_bins();
+    let used = Bins { sources: histograms.used(), targets: all.targets.clone() };
+    let bins = if ground.is_cheaper_between(&used) { used } else { all };
     let masses: Vec<Vec<f64>> = histograms
         .rows()
         .map(|row| memory::collected(bins.sources.iter().map(|&bin| row[bin])))
@@ -237,7 +241,7 @@ fn open_bins(
     if !ground.forbids {
         return Ok(open);
     }
-    let reaches = |i: usize, j: usize| ground.m[[bins.sources[i], j]].is_finite();
+    let reaches = |i: usize, j: usize| ground.costs.entry(bins.sources[i], j).is_finite();
     let with_mass = |histogram: &[f64]| -> Vec<usize> {
         (0..histogram.len()).filter(|&i| histogram[i] > 0.0).collect()
     };
@@ -257,13 +261,13 @@ fn open_bins(
     Ok(open)
 }
 
-fn check_symmetric(m: ArrayView2<'_, f64>) -> Result<()> {
-    check_bins("the number of columns of M", m.ncols(), m.nrows())?;
-    let bad = |&((i, j), &value): &((usize, usize), &f64)| {
-        value != m[[j, i]] || (i == j && value.is_infinite())
-    };
-    match m.indexed_iter().find(bad) {
-        Some(((row, column), _)) => Err(Error::NotSymmetricDistance { row, column }),
+fn check_symmetric(costs: &Costs<'_>) -> Result<()> {
+    let (n, m) = costs.dim();
+    check_bins("the number of columns of M", m, n)?;
+    let infinite = |&i: &usize| costs.entry(i, i).is_infinite();
+    let on_diagonal = || (0..n).find(infinite).map(|i| (i, i));
+    match costs.asymmetry().map(|(at, _)| at).or_else(on_diagonal) {
+        Some((row, column)) => Err(Error::NotSymmetricDistance { row, column }),
         None => Ok(()),
     }
 }

@@ -17,15 +17,14 @@ mod log_kernel;
 mod partial;
 mod penalties;
 
-pub(super) use log_kernel::{Logarithms, Shifted, Side};
-
 use crate::error::Result;
 use crate::memory;
 use crate::simd::{AlignedVec, Elementary, dispatch};
 use crate::transport::job::Pairing;
 use crate::transport::lanes::stride;
-use crate::transport::log_domain::{Masked, nothing};
+use crate::transport::log_domain::Masked;
 use crate::transport::product::padded;
+use crate::transport::range::{Side, nothing};
 use crate::transport::relaxed::log_kernel::{LogKernel, Work};
 use crate::transport::relaxed::partial::{Fill, FilledPotential, MassStep};
 use crate::transport::relaxed::penalties::{PenaltyStep, TargetStep};
@@ -191,9 +190,9 @@ mod tests {
     use super::*;
     use crate::transport::draws::Draws;
     use crate::transport::engine::GROUP;
-    use crate::transport::log_domain::Exponents;
-    use crate::transport::problem::FORBIDDEN;
+    use crate::transport::log_domain::{Axis, Exponents};
     use crate::transport::product::Packed;
+    use crate::transport::range::FORBIDDEN;
     use crate::transport::scaling::Kernel;
 
     /// One lane of a step, in double precision.
@@ -427,7 +426,7 @@ mod tests {
                 let seed = (100 * k + 10 * n + m) as u64;
                 let cost = |i: usize, j: usize| ((3 * i + 7 * j) % 11) as f64 / 2.0;
                 let different = (hold, Pairing::Different);
-                let exponents = Exponents::new(n, m, cost).unwrap();
+                let exponents = Exponents::new(vec![Axis::new(n, m, cost).unwrap()]).unwrap();
                 check::<f64, _>(&exponents, cost, different, seed, 1e-11);
                 check::<f64, _>(&kernel::<f64>(n, m, cost), cost, different, seed, 1e-11);
                 check::<f32, _>(&kernel::<f32>(n, m, cost), cost, different, seed, 3e-5);
@@ -435,7 +434,7 @@ mod tests {
                 let cost = |i: usize, j: usize| i.abs_diff(j) as f64;
                 let equal = (hold, Pairing::Equal);
                 if hold != Hold::Mass {
-                    let exponents = Exponents::new(n, n, cost).unwrap();
+                    let exponents = Exponents::new(vec![Axis::new(n, n, cost).unwrap()]).unwrap();
                     check::<f64, _>(&exponents, cost, equal, seed, 1e-11);
                     check::<f32, _>(&kernel::<f32>(n, n, cost), cost, equal, seed, 3e-5);
                 }
@@ -451,7 +450,7 @@ mod tests {
             true => FORBIDDEN,
             false => i.abs_diff(j) as f64,
         };
-        let exponents = Exponents::new(n, m, cost).unwrap();
+        let exponents = Exponents::new(vec![Axis::new(n, m, cost).unwrap()]).unwrap();
         for (k, &hold) in HOLDS.iter().enumerate().filter(|(_, hold)| **hold != Hold::Mass) {
             check::<f64, _>(&exponents, cost, (hold, Pairing::Different), 900 + k as u64, 1e-11);
         }
@@ -526,9 +525,9 @@ mod tests {
 
     fn kernel<T: Elementary>(n: usize, m: usize, cost: impl Fn(usize, usize) -> f64) -> Kernel<T> {
         Kernel {
-            forward: Packed::new(n, m, |i, j| (-cost(i, j)).exp()).unwrap(),
-            backward: Packed::new(m, n, |j, i| (-cost(i, j)).exp()).unwrap(),
-            cost: None,
+            forward: Packed::new(n, m, |i, j| (-cost(i, j)).exp()).unwrap().into(),
+            backward: Packed::new(m, n, |j, i| (-cost(i, j)).exp()).unwrap().into(),
+            costs: Vec::new(),
             largest_potential: 80.0,
         }
     }

@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use crate::simd::Elementary;
-use crate::transport::log_domain::nothing;
+use crate::transport::range::nothing;
 use crate::transport::relaxed::Outputs;
 
 /// Most rounds in which the common factor of a partial plan is sought; each fills a bin at least.

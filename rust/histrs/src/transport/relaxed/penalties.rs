@@ -3,7 +3,7 @@
 use pulp::{Simd, WithSimd};
 
 use crate::simd::Elementary;
-use crate::transport::log_domain::nothing;
+use crate::transport::range::nothing;
 use crate::transport::relaxed::log_kernel::unreached;
 use crate::transport::relaxed::{Hold, Outputs};
 

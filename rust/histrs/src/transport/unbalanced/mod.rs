@@ -157,7 +157,7 @@ impl<T: Element> Problem<'_, '_, T> {
     }
 
     fn kept_bins(&self) -> Option<(usize, usize)> {
-        self.options.potentials.then_some(self.ground.m.dim())
+        self.options.potentials.then_some(self.ground.costs.dim())
     }
 
     /// What a pair is held to: of equal masses that move as a whole, both marginals are kept.
@@ -259,7 +259,7 @@ impl<T: Element> Problem<'_, '_, T> {
         let is_open = |i: usize, j: usize| {
             b[j] > 0.0
                 && a[i] > 0.0
-                && self.ground.m[[bins.sources[i], bins.targets[j]]].is_finite()
+                && self.ground.costs.entry(bins.sources[i], bins.targets[j]).is_finite()
         };
         match self.options.relaxation {
             // A marginal that is kept needs a way out of each of its bins.

@@ -32,8 +32,8 @@ impl<T: Element> Problem<'_, '_, T> {
         };
         let potentials = self.options.potentials.then(|| {
             [
-                self.spread(&f, &block.bins.sources, self.ground.m.nrows(), unit),
-                self.spread(&g, &block.bins.targets, self.ground.m.ncols(), 0.0),
+                self.spread(&f, &block.bins.sources, self.ground.costs.n_rows(), unit),
+                self.spread(&g, &block.bins.targets, self.ground.costs.n_columns(), 0.0),
             ]
         });
         let value = unit.exp() * (self.ground.reg * value);
