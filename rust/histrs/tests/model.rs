@@ -13,10 +13,11 @@ use ndarray::array;
 use proptest::prelude::*;
 
 fn refused(bytes: &[u8], complaint: &str) {
-    match Model::from_bytes(bytes) {
-        Err(Error::NoModel(found)) if found.contains(complaint) => (),
-        other => panic!("{complaint}: {other:?}"),
-    }
+    let error = Model::from_bytes(bytes).unwrap_err();
+    assert!(
+        matches!(&error, Error::NoModel(found) if found.contains(complaint)),
+        "{complaint}: {error}"
+    );
 }
 
 #[test]
