@@ -14,6 +14,7 @@ from sklearn.datasets import load_digits
 
 from histrs import _histrs
 from histrs.quantization import ProductQuantizer, _rotation
+from histrs.streaming import Moments
 from histrs.svm import BundleSVC
 from tests.helpers import assert_close
 from tests.oracles import quantization as oracle
@@ -311,7 +312,8 @@ def test_files_keep_all_bits(digits, tmp_path, dtype):
     (tmp_path / "pq").write_bytes(content)
     with pytest.raises(ValueError, match="damaged"):
         ProductQuantizer.load(tmp_path / "pq")
-    (tmp_path / "pq").write_bytes(b"histrs moments 1\n")
+    Moments(3).save(tmp_path / "moments")
+    (tmp_path / "pq").write_bytes((tmp_path / "moments").read_bytes())
     with pytest.raises(ValueError, match="not a file of product quantizer"):
         ProductQuantizer.load(tmp_path / "pq")
     pq.random_state = np.random.RandomState(0)

@@ -1,11 +1,11 @@
 """One policy for every file that is saved."""
 
-import hashlib
 import json
 import os
 import signal
 import stat
 import sys
+from zlib import crc32
 
 import numpy as np
 import pytest
@@ -107,15 +107,23 @@ def test_the_next_save_cleans_up_after_killed_processes_alone(tmp_path):
 
 def crafted(content, change):
     """Return a file with other content and a checksum that fits."""
-    start = content.index(b"\n") + 1
-    n_header = int.from_bytes(content[start : start + 8], "little")
-    header = json.loads(content[start + 8 : start + 8 + n_header])
-    values = np.frombuffer(content[start + 8 + n_header : -32], "<f8").copy()
-    values = change(header, values)
+    end = 8 + int.from_bytes(content[:8], "little")
+    arrays = json.loads(content[8:end])
+    of_file = arrays.pop("__metadata__")
+    fixed = {name: of_file.pop(name) for name in ("crc32", "kind", "version")}
+    header = {name: json.loads(text) for name, text in of_file.items()}
+    header |= {"arrays": arrays, "version": fixed["version"]}
+    values = change(header, np.frombuffer(content[end:], "<f8").copy())
     values = b"" if values is None else values.tobytes()
-    text = json.dumps(header).encode()
-    body = content[:start] + len(text).to_bytes(8, "little") + text + values
-    return body + hashlib.sha256(body).digest()
+    fixed |= {"crc32": "00000000", "version": header.pop("version", None)}
+    arrays = header.pop("arrays", {})
+    of_file = {name: json.dumps(value) for name, value in header.items()}
+    described = {"__metadata__": fixed | of_file}
+    described |= arrays if isinstance(arrays, dict) else {"arrays": arrays}
+    text = json.dumps(described, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    body = len(text).to_bytes(8, "little") + text + values
+    return body.replace(b"00000000", f"{crc32(body):08x}".encode(), 1)
 
 
 def put(place, value):
@@ -138,9 +146,11 @@ def put(place, value):
 
 
 ANY = [
-    put(["shapes"], None),
-    put(["shapes"], {}),
-    put(["shapes"], 3),
+    put(["arrays"], None),
+    put(["arrays"], {}),
+    put(["arrays"], 3),
+    put(["version"], "2"),
+    put(["version"], None),
     put(["values", 0], np.nan),
     put(["values", -1], np.inf),
     lambda header, values: values[:-1],
@@ -149,9 +159,15 @@ ANY = [
 ]
 MOMENTS = [
     *ANY,
-    put(["shapes", "labelled.mean"], [-3]),
-    put(["shapes", "labelled.mean"], [2**80]),
-    put(["shapes", "labelled.mean"], [1, 3]),
+    put(["arrays", "labelled.mean", "shape"], [-3]),
+    put(["arrays", "labelled.mean", "shape"], [2**80]),
+    put(["arrays", "labelled.mean", "shape"], [1, 3]),
+    put(["arrays", "labelled.mean", "dtype"], "I64"),
+    put(["arrays", "labelled.mean", "dtype"], "C64"),
+    put(["arrays", "labelled.mean", "data_offsets"], [0, 2**80]),
+    put(["arrays", "labelled.mean", "data_offsets"], [-24, 0]),
+    put(["arrays", "labelled.mean", "data_offsets"], [8, 32]),
+    put(["arrays", "labelled.mean", "data_offsets"], [0]),
     put(["n_features"], 2),
     put(["n_features"], 0),
     put(["n_features"], "3"),
@@ -171,14 +187,13 @@ MOMENTS = [
 ]
 QUANTIZERS = [
     *ANY,
-    put(["shapes", "counts"], [4, 2]),
-    put(["shapes", "codebooks"], [1, 8, 3]),
+    put(["arrays", "counts", "shape"], [4, 2]),
+    put(["arrays", "codebooks", "shape"], [1, 8, 3]),
+    put(["arrays", "codebooks", "dtype"], "I64"),
     put(["parameters", "n_codes"], "many"),
     put(["parameters", "metric"], "cosine"),
     put(["parameters", "colour"], "red"),
     put(["metric"], "cosine"),
-    put(["dtype"], "int8"),
-    put(["dtype"], "object"),
     put(["n_iter"], None),
     put(["names"], ["a"]),
     put(["names"], 5),

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from histrs import (
         testing as testing,
     )
+    from histrs.gaussian_process._saved import load
 
 # An unusable environment (HISTRS_SIMD) is better reported now than in the middle of a fit.
 start_threads(1)
@@ -60,6 +61,7 @@ __all__ = [
     "feature_selection",
     "gaussian_process",
     "kernel_approximation",
+    "load",
     "metrics",
     "neighbors",
     "plotting",
@@ -74,6 +76,8 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a part of the package when it is first asked for; `testing` needs Hypothesis."""
+    if name == "load":
+        return import_module(f"{__name__}.gaussian_process._saved").load
     if name in __all__ or name == "testing":
         return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,12 +1,11 @@
-"""Files that are written in one step, and named arrays in one: no pickle, but a checksum.
+"""Files that are written in one step, and named arrays in one: the layout of safetensors.
 
-`magic | length of the header, 8 bytes | header, JSON | float64 arrays | SHA-256 of all before`,
-numbers little-endian.
+`length of the header, 8 bytes | header, JSON | arrays`, numbers little-endian. `docs/format.md`
+describes it.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
@@ -18,22 +17,26 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from histrs._typing import Array
-
 if sys.platform != "win32":
     import fcntl
 
-MAGIC = "histrs {kind} 1\n"
+_VERSION = "1"
 _LENGTH_BYTES = 8
-_DIGEST_BYTES = hashlib.sha256().digest_size
+# What a header begins with, before the digits of the checksum, which is taken with zeros there.
+_BEGINNING = b'{"__metadata__":{"crc32":"'
+_ZEROS = b"00000000"
+_DIGITS = slice(_LENGTH_BYTES + len(_BEGINNING), _LENGTH_BYTES + len(_BEGINNING) + len(_ZEROS))
+_DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "U8": "|u1"}
+_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 _TEMPORARY = re.compile(r"\.histrs-[0-9a-f]{16}\.tmp")
 
-Content = tuple[dict[str, Any], dict[str, Array]]
+Content = tuple[dict[str, Any], dict[str, NDArray[Any]]]
 
 
 def write(
@@ -47,26 +50,30 @@ def write(
     save(path, _parts(header, arrays, kind), check)
 
 
-def _parts(
-    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kind: str
-) -> Iterator[Any]:
-    digest = hashlib.sha256()
-    for part in _content(header, arrays, kind):
-        digest.update(part)
-        yield part
-    yield digest.digest()
-
-
-def _content(
-    header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kind: str
-) -> Iterator[Any]:
-    shapes = {name: array.shape for name, array in arrays.items()}
-    text = json.dumps({**header, "shapes": shapes}).encode()
-    yield MAGIC.format(kind=kind).encode()
-    yield len(text).to_bytes(_LENGTH_BYTES, "little")
-    yield text
-    for array in arrays.values():
-        yield np.ascontiguousarray(array, dtype="<f8").data.cast("B") if array.size else b""
+def _parts(header: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], kind: str) -> list[Any]:
+    """Return the file in parts, each array on a multiple of the size of its entries."""
+    described: dict[str, Any] = {
+        "__metadata__": {"crc32": _ZEROS.decode(), "kind": kind, "version": _VERSION}
+        | {name: json.dumps(value) for name, value in header.items()}
+    }
+    parts, end = [], 0
+    for name, array in sorted(arrays.items(), key=lambda item: -item[1].itemsize):
+        little = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
+        start, end = end, end + little.nbytes
+        described[name] = {
+            "dtype": _NAMES[little.dtype.str],
+            "shape": array.shape,
+            "data_offsets": [start, end],
+        }
+        parts.append(little.data.cast("B") if little.size else b"")
+    text = json.dumps(described, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    head = bytearray(len(text).to_bytes(_LENGTH_BYTES, "little") + text)
+    checksum = 0
+    for part in (head, *parts):
+        checksum = crc32(part, checksum)
+    head[_DIGITS] = f"{checksum:08x}".encode()
+    return [head, *parts]
 
 
 @contextmanager
@@ -77,13 +84,15 @@ def opened(path: Path, kind: str) -> Iterator[Content]:
     finite, and have the shapes that the file names; whether they fit is for the block to `require`.
     """
     content = memoryview(path.read_bytes())
-    magic = MAGIC.format(kind=kind).encode()
-    if content[: len(magic)] != magic:
-        raise ValueError(f"{path} is not a file of {kind}; nothing was read or overwritten.")
-    body, digest = content[:-_DIGEST_BYTES], content[-_DIGEST_BYTES:]
+    if content[_LENGTH_BYTES : _DIGITS.start] != _BEGINNING:
+        raise _foreign(path, kind)
     try:
-        require(hashlib.sha256(body).digest() == digest, "its checksum does not fit")
-        yield _parsed(body, len(magic))
+        header, arrays = _parsed(content)
+        if header.pop("kind") != kind:
+            raise _ForeignError
+        yield header, arrays
+    except _ForeignError:
+        raise _foreign(path, kind) from None
     except _DamageError as error:
         raise _damaged(path, str(error)) from None
     except (
@@ -107,6 +116,14 @@ class _DamageError(Exception):
     """What is wrong with a file."""
 
 
+class _ForeignError(Exception):
+    """The file is of another kind."""
+
+
+def _foreign(path: Path, kind: str) -> ValueError:
+    return ValueError(f"{path} is not a file of {kind}; nothing was read or overwritten.")
+
+
 def _damaged(path: Path, complaint: str) -> ValueError:
     return ValueError(
         f"{path} is damaged: {complaint}. It was not overwritten; restore a copy, or delete it to "
@@ -114,21 +131,30 @@ def _damaged(path: Path, complaint: str) -> ValueError:
     )
 
 
-def _parsed(body: memoryview, start: int) -> Content:
-    start += _LENGTH_BYTES
-    end = start + int.from_bytes(body[start - _LENGTH_BYTES : start], "little")
-    header = json.loads(bytes(body[start:end]))
-    arrays = {}
-    for name, shape in header.pop("shapes").items():
+def _parsed(content: memoryview) -> Content:
+    checksum = crc32(content[_DIGITS.stop :], crc32(_ZEROS, crc32(content[: _DIGITS.start])))
+    require(content[_DIGITS] == f"{checksum:08x}".encode(), "its checksum does not fit")
+    end = _LENGTH_BYTES + int.from_bytes(content[:_LENGTH_BYTES], "little")
+    described, data = json.loads(bytes(content[_LENGTH_BYTES:end])), content[end:]
+    header = described.pop("__metadata__")
+    del header["crc32"]
+    require(header.pop("version") == _VERSION, "its version is not known here")
+    kind = header.pop("kind")
+    header = {name: json.loads(text) for name, text in header.items()}
+    arrays, place = {}, 0
+    for name, array in sorted(described.items(), key=lambda item: item[1]["data_offsets"]):
+        (start, stop), shape = array["data_offsets"], array["shape"]
+        dtype = np.dtype(_DTYPES[array["dtype"]])
         require(all(is_count(length) for length in shape), f"{name} has the shape {shape}")
-        stop = end + 8 * math.prod(shape)
-        require(stop <= len(body), f"it ends before {name} of shape {shape}")
-        values = np.frombuffer(body[end:stop], dtype="<f8")
+        size = dtype.itemsize * math.prod(shape)
+        require(start == place and stop - start == size, f"{name} is not behind the one before it")
+        require(stop <= len(data), f"it ends before {name} of shape {shape}")
+        values = np.frombuffer(data[start:stop], dtype=dtype).reshape(shape)
         require(np.isfinite(values).all(), f"{name} is not finite")
-        arrays[name] = values.reshape(shape).astype(np.float64)
-        end = stop
-    require(end == len(body), "there is more behind its arrays")
-    return header, arrays
+        arrays[name] = values.astype(dtype.newbyteorder("="))
+        place = stop
+    require(place == len(data), "there is more behind its arrays")
+    return {**header, "kind": kind}, arrays
 
 
 def is_count(value: object) -> bool:

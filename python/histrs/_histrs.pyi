@@ -22,6 +22,7 @@ __all__ = [
     "LevelCounts",
     "LookupTable",
     "LowRankInverse",
+    "Model",
     "PartModel",
     "ShapeFunctions",
     "SortedColumns",
@@ -390,6 +391,13 @@ class CubicFunctions:
         n_threads: int,
     ) -> CubicFunctions: ...
     def evaluate(self, x: _Histograms, n_threads: int) -> _Float64: ...
+    def column(self, d: int) -> tuple[_Float64, _Float64]: ...
+
+@final
+class Model:
+    def __new__(cls, content: bytes) -> Model: ...
+    def predict(self, x: NDArray[Any], n_threads: int) -> _Float64: ...
+    def predict_proba(self, x: NDArray[Any], n_threads: int) -> _Float64: ...
 
 @final
 class LookupTable:

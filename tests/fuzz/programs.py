@@ -7,13 +7,16 @@ import inspect
 import io
 import pickle
 import pkgutil
+import tempfile
 import traceback
 import warnings
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field
 from numbers import Integral
+from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 from scipy import sparse
@@ -297,6 +300,30 @@ def run_estimator(program: Program, kind: type) -> None:
             attempt(program, f"{name}({Z_name})", lambda Z=Z, c=name: getattr(model, c)(Z), model)
         if rng.random() < 0.2:
             attempt(program, "pickle", lambda: pickle.loads(pickle.dumps(model)), model)
+        if hasattr(model, "save") and rng.random() < 0.3:
+            run_file(program, model, d)
+
+
+def run_file(program: Program, model: Any, d: int) -> None:
+    """Save a model, change some bytes of the file, with a checksum that fits or not, and use it."""
+    rng = program.rng
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        if not attempt(program, "save", lambda: model.save(path), model):
+            return
+        content = bytearray(path.read_bytes())
+        for place in rng.integers(len(content), size=rng.integers(4)):
+            content[place] = rng.integers(256)
+        if rng.random() < 0.7:
+            content[34:42] = b"00000000"
+            content[34:42] = f"{crc32(content):08x}".encode()
+        path.write_bytes(content)
+        loaded: list[Any] = []
+        load = getattr(model, "load", histrs.load)
+        if attempt(program, "load", lambda: loaded.append(load(path))):
+            X, name = matrix(rng, int(rng.choice(SIZES)), d)
+            call = "predict" if hasattr(model, "predict") else "transform"
+            attempt(program, f"{call}({name}) of a file", lambda: getattr(loaded[0], call)(X))
 
 
 def run_function(program: Program, function: Callable[..., Any]) -> None:

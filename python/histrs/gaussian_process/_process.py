@@ -57,6 +57,7 @@ from histrs.gaussian_process._options import (
     VarianceName,
 )
 from histrs.gaussian_process._posterior import functions
+from histrs.gaussian_process._posterior.parts import save
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._posterior.tables import export_tables
 from histrs.gaussian_process._precision import in_precision_of_rows
@@ -724,6 +725,7 @@ class GaussianProcess(BaseEstimator):
     shape_functions = functions.shape_functions
     pair_functions = functions.pair_functions
     export_tables = export_tables
+    save = save
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the estimator."""

@@ -460,6 +460,10 @@ class Moments:
                 all(map(_archive.is_count, counts)) and isinstance(header["digest"], str),
                 "its header is not that of moments",
             )
+            _archive.require(
+                all(array.dtype == np.float64 for array in arrays.values()),
+                "its sums are not those of rows",
+            )
             names = header["feature_names"]
             _archive.require(
                 names is None or _are_names(names, counts[0]), "its names are not those of columns"

@@ -11,6 +11,7 @@ mod intersection;
 mod kernels;
 mod levels;
 mod message;
+mod model;
 mod moments;
 mod neighborhood;
 mod quantization;
@@ -51,6 +52,8 @@ mod _histrs {
     };
     #[pymodule_export]
     use crate::levels::{LevelCounts, level_forms, level_scores, level_sums};
+    #[pymodule_export]
+    use crate::model::Model;
     #[pymodule_export]
     use crate::moments::group_lasso_path;
     #[pymodule_export]

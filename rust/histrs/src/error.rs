@@ -319,6 +319,20 @@ pub enum Error {
         /// Its size.
         bytes: u128,
     },
+    /// A file that holds no model, or none that this version serves.
+    #[error("the file holds no model that can be served: {0}; save the model again")]
+    NoModel(String),
+    /// Probabilities are asked of a model without classes.
+    #[error("the model is a regression, which has no probabilities; ask for predictions")]
+    NoClasses,
+    /// A file that cannot be read.
+    #[error("{path} cannot be read: {reason}")]
+    Unreadable {
+        /// Where it should be.
+        path: String,
+        /// What the system said.
+        reason: String,
+    },
     /// The thread pool could not be made.
     #[error("could not start {n_threads} threads: {reason}")]
     Threads {

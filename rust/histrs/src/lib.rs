@@ -9,6 +9,7 @@
 //! | [`intersection`] | products with the histogram intersection kernel matrix without forming it, its score tables, its generalisations and their gradients, and the projection that preconditions it |
 //! | [`kernels`] | kernels and distances of all pairs of rows: intersection, chi-square, Hellinger, Jensen-Shannon, MinMax, cubic splines |
 //! | [`levels`] | columns coded as levels: co-occurrence, sums, look-ups, quadratic forms |
+//! | [`model`] | models that Python fitted and saved, served without Python |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
 //! | [`neighborhood`] | training samples among prototypes: labels and weights, and which prototypes are needed |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
@@ -31,7 +32,7 @@
 //! Each module but [`neighborhood`], which is always there, is a feature of its name,
 //! with hyphens for underscores (`sparse-maps`). `default` is `all`; what uses one part compiles no
 //! other with `default-features = false, features = ["spd"]`. A feature brings those that it needs:
-//! `detection` needs `quantization`, `random-features` needs `chi2`, and `intersection`,
+//! `detection` needs `quantization`, `model` needs `distances` and `intersection`, `random-features` needs `chi2`, and `intersection`,
 //! `quantization` and `sparse-maps` need `kernels`.
 //!
 //! # Example
@@ -74,6 +75,8 @@ pub mod levels;
 mod lower_triangle;
 mod matrix;
 mod memory;
+#[cfg(feature = "model")]
+pub mod model;
 #[cfg(feature = "moments")]
 pub mod moments;
 pub mod neighborhood;

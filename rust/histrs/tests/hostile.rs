@@ -24,6 +24,7 @@ use histrs::kernels::{
     AdditiveKernel, chi2_distances, cubic_spline_gram, exp_chi2_gram, minmax_distances, minmax_gram,
 };
 use histrs::levels::LevelCodes;
+use histrs::model::{Model, Scratch};
 use histrs::moments::{self, LassoProblem, Penalty, group_lasso_path};
 use histrs::ndarray::{Array, Array2, Array3, Dimension, IntoDimension, ShapeBuilder, array};
 use histrs::neighborhood::{Labels, needed_prototypes};
@@ -259,6 +260,17 @@ impl Args {
         ])
     }
 
+    /// A model from a file, some bytes of which are others.
+    fn model(&mut self) -> histrs::Result<Model> {
+        let file = if self.flag() { saved::File::additive() } else { saved::File::table() };
+        let mut bytes = file.bytes();
+        while self.is_wild() && self.wild < 100 {
+            let place = self.random.below(bytes.len());
+            bytes[place] = self.random.bits() as u8;
+        }
+        Model::from_bytes(&saved::sealed(bytes))
+    }
+
     fn filter(&mut self, blocks: usize, codes: usize) -> histrs::Result<Filter> {
         let shape = (1 + self.random.below(3), 1 + self.random.below(9), blocks, codes);
         Filter::new(self.array(shape).view())
@@ -457,12 +469,13 @@ fn calls() -> Vec<Call> {
             let s = a.vector(n);
             descent.descend(exec(), alpha.view(), y.view(), &s, &order).map(drop)
         }),
-        ("CubicFunctions::new n_columns n_outputs evaluate", |a| {
+        ("CubicFunctions::new n_columns n_outputs column evaluate", |a| {
             let [n, m, d, k] = a.sizes;
             let columns = SortedColumns::new(exec(), &a.rows::<T>(n, d).view())?;
             let (alpha, slope) = (a.array((n, k)), a.number(0.5));
             let n_knots = a.flag().then(|| a.count(4));
             let functions = CubicFunctions::new(exec(), &columns, alpha.view(), slope, n_knots)?;
+            let _ = functions.column(a.count(d));
             let _ = (functions.n_columns(), functions.n_outputs());
             functions.evaluate(exec(), &a.rows::<T>(m, d).view()).map(drop)
         }),
@@ -849,6 +862,30 @@ fn calls() -> Vec<Call> {
                 relaxed_distances(exec(), &x, y, ground.view(), &options).map(drop)
             },
         ),
+        ("Model::load", |_| {
+            let nowhere = Model::load("/no/such/file");
+            assert!(matches!(nowhere, Err(Error::Unreadable { .. })));
+            Ok(())
+        }),
+        (
+            "Model::from_bytes n_features n_outputs classes names categories predict predict_proba",
+            |a| {
+                let model = a.model()?;
+                let _ = (model.n_outputs(), model.classes(), model.names());
+                let _ = model.categories(a.count(1));
+                let x = a.array::<T, _>((a.sizes[0], model.n_features()));
+                let _ = model.predict_proba(exec(), x.view());
+                model.predict(exec(), x.view()).map(drop)
+            },
+        ),
+        ("Model::score_row proba_row", |a| {
+            let model = a.model()?;
+            let row = a.vector(model.n_features());
+            let (n, k) = (a.size(model.n_outputs()), a.size(3));
+            let mut scratch = Scratch::default();
+            let _ = model.proba_row(&row, &mut scratch, &mut vec![0.0; k]);
+            model.score_row(&row, &mut scratch, &mut vec![0.0; n])
+        }),
         ("emd_distances emd_pairs emd_plan", |a| {
             let [n, m, d, _] = a.sizes;
             let (x, y, ground) = (a.rows::<T>(n, d), a.rows(m, d), a.ground(d));

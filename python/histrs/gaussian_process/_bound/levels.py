@@ -77,7 +77,7 @@ class LevelBound(Bound):
         """Return the weights with which functions are `K(X, X_train) V`."""
         return np.asarray(self.kernel.prior[:, None] * self.weights(V))
 
-    def _tables(self, V: Array) -> Array:
+    def tables(self, V: Array) -> Array:
         """Return `K(X, X_train) V` at each code."""
         return self.kernel.to_codes(self.weights_of_functions(V))
 
@@ -86,7 +86,7 @@ class LevelBound(Bound):
         return self.diagonal - self.kernel.intercept_variance
 
     def product(self, V: Array) -> Array:
-        return self._at(self._tables(V), self.rows)
+        return self._at(self.tables(V), self.rows)
 
     def factor(self, s: float, row_scale: Array | None) -> WeightFactor:
         """Return the factor of `K + s I`, in the scale of rows, by that of the weights."""
@@ -117,10 +117,10 @@ class LevelBound(Bound):
         return self.functions(self.kernel.prior[:, None] * weights, T)
 
     def cross_product(self, T: Codes, V: Array) -> Array:
-        return self._at(self._tables(V), T)
+        return self._at(self.tables(V), T)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        return LevelScore(np.ascontiguousarray(self._tables(V)), self.kernel.n_codes)
+        return LevelScore(np.ascontiguousarray(self.tables(V)), self.kernel.n_codes)
 
     def intercepts(self, V: Array) -> Array:
         return np.asarray(self.kernel.intercept_variance * V.sum(axis=0))

@@ -64,9 +64,14 @@ class DistanceMixture(KeptDistances):
         """All parameters that can be learned."""
         return np.concatenate([self.log_weights, self.log_amplitudes])
 
+    @property
+    def lengths(self) -> tuple[list[float], list[float]]:
+        """Lengths of the Laplace and of the Matern-3/2 kernels."""
+        return _LENGTHS[self.norm]
+
     @cached_property
     def _core(self) -> _histrs.DistanceKernel:
-        laplace, matern = _LENGTHS[self.norm]
+        laplace, matern = self.lengths
         weights, amplitudes = np.exp(self.log_weights), np.exp(self.log_amplitudes)
         of_rows = self.norm == "l1", self.n_numbers, weights.tolist()
         return _histrs.DistanceKernel(*of_rows, laplace, matern, amplitudes.tolist())

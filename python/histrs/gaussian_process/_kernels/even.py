@@ -12,9 +12,9 @@ from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Takes
 
 # Where the Brownian motions of curves begin, in standard deviations below the mean.
-_BEGIN = 3.0
+BEGIN = 3.0
 # Variance of the level, in units of the noise: any level is as likely.
-_LEVEL = 1e4
+LEVEL = 1e4
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class EvenMixture:
         Y = X if Y is None else Y
         n, equal, n_columns = self.n_numbers, self._equal(X, Y), max(X.shape[1], 1)
         lines = X[:, :n] @ Y[:, :n].T + equal
-        begun, others = (np.maximum(Z[:, :n] + _BEGIN, 0.0) / _BEGIN for Z in (X, Y))
+        begun, others = (np.maximum(Z[:, :n] + BEGIN, 0.0) / BEGIN for Z in (X, Y))
         # A minimum is half of the sum less half of the distance.
         sums = begun.sum(axis=1)[:, None] + others.sum(axis=1)
         apart = cdist(begun, others, "cityblock") if n > 0 else 0.0
@@ -72,7 +72,7 @@ class EvenMixture:
     def matrix(self, parts: Any) -> Array:
         """Return the kernel matrix, as a new array in C order."""
         mixed = sum(share * part for share, part in zip(self.mix, parts, strict=True))
-        return np.asarray(self.amplitude * mixed + _LEVEL)
+        return np.asarray(self.amplitude * mixed + LEVEL)
 
     def between(self, X: Array, Y: Array | None, n_threads: int) -> Array:
         """Return the kernel of rows of `X` with those of `Y`, or of `X`."""
@@ -83,6 +83,6 @@ class EvenMixture:
         n, n_columns = self.n_numbers, max(X.shape[1], 1)
         n_categories = X.shape[1] - n
         lines = ((X[:, :n] ** 2).sum(axis=1) + n_categories) / n_columns
-        begun = np.maximum(X[:, :n] + _BEGIN, 0.0).sum(axis=1) / _BEGIN
+        begun = np.maximum(X[:, :n] + BEGIN, 0.0).sum(axis=1) / BEGIN
         curves = (begun + n_categories) / n_columns
         return self.matrix((lines, np.ones(len(X)), curves))

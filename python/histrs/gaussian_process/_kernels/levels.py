@@ -91,6 +91,11 @@ class LevelColumn(_Column):
         codes = np.searchsorted(_cuts(self.points), X[:, self.feature])
         return codes.astype(np.uint16)
 
+    @property
+    def steps(self) -> tuple[Array, NDArray[np.intp]]:
+        """Numbers between which all have one code, and these codes: one more."""
+        return _cuts(self.points), np.arange(len(self.points))
+
 
 @dataclass(frozen=True)
 class LevelCategories(_Column):
@@ -128,10 +133,19 @@ class LevelCategories(_Column):
 
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
-        values, last = X[:, self.feature], len(self.categories)
+        return self._codes(X[:, self.feature])
+
+    def _codes(self, values: Array) -> NDArray[np.uint16]:
+        last = len(self.categories)
         codes = np.minimum(np.searchsorted(self.categories, values), max(last - 1, 0))
         is_known = np.isin(values, self.categories)
         return np.where(is_known, codes, last).astype(np.uint16)
+
+    @property
+    def steps(self) -> tuple[Array, NDArray[np.intp]]:
+        """Numbers between which all have one code, and these codes: categories are whole."""
+        cuts = np.unique(np.concatenate([self.categories - 0.5, self.categories + 0.5]))
+        return cuts, self._codes(np.append(cuts, np.inf) - 0.5).astype(np.intp)
 
 
 def _spread(values: Array, counts: Array, n: int) -> Array:

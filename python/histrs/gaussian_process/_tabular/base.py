@@ -34,6 +34,7 @@ from histrs.gaussian_process._tabular.partial_dependence import (
     with_values,
 )
 from histrs.gaussian_process._tabular.rows import Reader, TableRows
+from histrs.gaussian_process._tabular.saved import save
 from histrs.gaussian_process._tabular.table import Table
 
 Members: TypeAlias = Literal["auto"] | Sequence[MemberName]
@@ -180,6 +181,8 @@ class BaseTabularGP(BaseEstimator):
                 f"members = {self.members!r}: give some of {known}, each once, or 'auto'."
             )
         return tuple(self.members)
+
+    save = save
 
     def _weighted_members(self) -> list[tuple[float, Member]]:
         """Return all members with their weights, which sum to one."""

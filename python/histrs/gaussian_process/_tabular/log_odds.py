@@ -60,7 +60,7 @@ class LogOdds(Member):
 
     def mean(self, rows: TableRows) -> Array:
         """Return indicators, standardised."""
-        centre, unit = _scale(self.T)
+        centre, unit = scale_of(self.T)
         return (self._probabilities(rows) - centre) / unit
 
     def extended(self, rows: TableRows, T: Array, weights: Array | None) -> Self:
@@ -84,7 +84,7 @@ class LogOdds(Member):
         systems = tuple(replace(system) for system in self.posterior.systems)
         posterior = replace(self.posterior, systems=systems, _made={})
         _, std = averaged(posterior, [self.view(part) for part in parts])
-        centre, unit = _scale(self.T)
+        centre, unit = scale_of(self.T)
         p = [self._probabilities(part) for part in parts]
         means = np.stack([of_rows.mean(axis=0) for of_rows in p])
         slopes = np.stack([np.mean(of_rows * (1.0 - of_rows), axis=0) for of_rows in p])
@@ -118,7 +118,7 @@ def instead_of(group: Group, targets: Targets) -> Group:
     n_codes = float(sum(bound.kernel.n_codes))
     if n_codes**2 * targets.T.shape[1] > _MOST_ENTRIES:
         return group
-    centre, unit = _scale(targets.T)
+    centre, unit = scale_of(targets.T)
     pairs = zip(targets.T.T, unit, strict=True)
     best = [_best(bound, t > 0.0, amplitude / u**2, targets) for t, u in pairs]
     odds, found = zip(*best, strict=True)
@@ -158,7 +158,7 @@ def _mode(
     return find_mode(base, positive, row_weights, _TOL, start)
 
 
-def _scale(T: Array) -> tuple[Array, Array]:
+def scale_of(T: Array) -> tuple[Array, Array]:
     """Return frequencies of classes and standard deviations of indicators, from these."""
     low, high = T.min(axis=0), T.max(axis=0)
     return -low / (high - low), 1.0 / (high - low)

@@ -103,6 +103,11 @@ impl CubicFunctions {
             Ok(with_executor(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
         })
     }
+
+    fn column<'py>(&self, py: Python<'py>, d: usize) -> PyResult<(Vector<'py>, Vector<'py>)> {
+        let (knots, terms) = call(|| self.0.column(d))?;
+        Ok((knots.to_vec().into_pyarray(py), terms.to_vec().into_pyarray(py)))
+    }
 }
 
 /// The table of a score with its certified error.

@@ -11,6 +11,7 @@
 //! | `rows` | rows laid out column by column, each times its weight |
 //! | `tile` | distances of one row to a block of others, functions of them, and sums by column |
 //! | `matrix` | the kernel between any rows |
+//! | `scores` | the kernel of one row with others, times weights |
 //! | `slopes` | sums of slopes of the kernel matrix, by parameter |
 //! | `stored` | the kernel of all pairs in two bytes each, for products |
 //!
@@ -32,10 +33,12 @@
 mod kernel;
 mod matrix;
 mod rows;
+mod scores;
 mod slopes;
 mod stored;
 mod tile;
 
 pub use kernel::{DistanceKernel, Norm, Shape};
+pub(crate) use scores::DistanceScores;
 pub use slopes::Slopes;
 pub use stored::StoredDistances;

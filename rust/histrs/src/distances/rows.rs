@@ -8,6 +8,7 @@ use crate::memory;
 use crate::simd::Elementary;
 
 /// Rows, column after column, numbers times their weights.
+#[derive(Debug)]
 pub(super) struct Columns<T> {
     pub(super) values: Array2<T>,
     /// The distance of each row from one of zeros.

@@ -5,6 +5,7 @@
 #![allow(dead_code)] // each test file uses a part
 
 mod definitions;
+pub(crate) mod saved;
 pub(crate) mod sorted;
 
 use std::sync::OnceLock;

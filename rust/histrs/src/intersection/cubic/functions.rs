@@ -88,6 +88,21 @@ impl CubicFunctions {
         self.n_outputs
     }
 
+    /// The knots of one column in ascending order, beginning with 0, and for each the function and its
+    /// first three derivatives to the right, each of all outputs.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoSuchColumn`].
+    pub fn column(&self, d: usize) -> Result<(&[f64], &[f64])> {
+        let n_columns = self.n_columns();
+        if d >= n_columns {
+            return Err(Error::NoSuchColumn { column: d, n_columns });
+        }
+        let (range, width) = (self.ranges.of(d), TERMS * self.n_outputs);
+        Ok((&self.knots[range.clone()], &self.terms[range.start * width..range.end * width]))
+    }
+
     /// The score of every row of `x`, of shape `(n_rows, n_outputs)`.
     ///
     /// # Errors

@@ -1,0 +1,208 @@
+"""Blends of processes on tables as files: the parts of their members, and what reads rows."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from histrs import _histrs
+from histrs._typing import Array
+from histrs.gaussian_process._kernels.distances import DistanceMixture
+from histrs.gaussian_process._kernels.even import BEGIN, LEVEL, EvenMixture
+from histrs.gaussian_process._posterior.parts import Part, additive, line, part_of, write_model
+from histrs.gaussian_process._tabular.blend import ClassPool
+from histrs.gaussian_process._tabular.classification import ClassFit
+from histrs.gaussian_process._tabular.log_odds import LogOdds, scale_of
+from histrs.gaussian_process._tabular.members import Member
+from histrs.gaussian_process._tabular.numbers import NumberColumns, Scale
+from histrs.gaussian_process._tabular.regression import RegressionFit
+
+
+def save(self: Any, path: str | os.PathLike[str]) -> None:
+    """Write what predicts means, or probabilities, to a file, without pickle.
+
+    `histrs.load` reads it, and so does ``histrs::model`` of the Rust crate, which serves it
+    without Python. Both refuse rows that lack a value which no training row lacked.
+
+    Parameters
+    ----------
+    path : path-like
+        The file. One of another model is replaced in one step; one of anything else is not.
+
+    Raises
+    ------
+    ValueError
+        If means of the target are those of a transform of it, which need standard deviations: fit
+        with ``target_transform="identity"``. If there is another file.
+    """
+    check_is_fitted(self)
+    fitted = vars(self)[self._fitted]
+    pool: dict[str, Array] = {}
+    if isinstance(fitted, ClassFit):
+        n_outputs, pool = len(fitted.centre), _of_pool(fitted.pool)
+        parts = list(_parts(fitted.members, fitted.weights, fitted.unit, fitted.centre))
+    else:
+        n_outputs, parts = len(fitted), []
+        for output, fit in enumerate(fitted):
+            of_fit = _of_regression(fit)
+            parts += [replace(part, output=output) for part in of_fit]
+    table = self._reader.table
+    categories = [
+        None if place not in table.categories else table.categories[place].tolist()
+        for place in range(len(table.kinds))
+    ]
+    write_model(
+        path,
+        parts,
+        self,
+        {f"reader.{name}": array for name, array in _of_reader(self._reader).items()} | pool,
+        n_outputs=n_outputs,
+        is_vector=getattr(self, "_single_target", True),
+        reader=True,
+        pool=len(pool) > 0,
+        kinds=table.kinds,
+        categories=categories,
+    )
+
+
+def _of_regression(fit: RegressionFit) -> Iterator[Part]:
+    if fit.transform.name != "identity":
+        raise ValueError(
+            f"target_transform_ is {fit.transform.name!r}, with which means need standard "
+            'deviations, and these are not saved: fit with target_transform="identity".'
+        )
+    return _parts(fit.members, fit.weights, np.array([fit.unit]), np.array([fit.centre]))
+
+
+def _parts(members: Sequence[Member], weights: Array, unit: Array, centre: Array) -> Iterator[Part]:
+    """Yield parts whose scores are those of the members in these units, with these weights."""
+    offset, even = centre, []
+    for member, weight in zip(members, weights.tolist(), strict=True):
+        bound, kernel = member.posterior.bound, member.posterior.system.kernel
+        V = member.posterior.weights
+        view = "ranks" if member.name == "ranks" else "values"
+        if isinstance(member, LogOdds):
+            frequencies, spreads = scale_of(member.T)
+            gains = weight * unit / spreads
+            offset = offset - gains * frequencies
+            yield replace(part_of(bound, V, member.biases), view=view, gains=gains)
+        elif isinstance(kernel, EvenMixture):
+            even.append((kernel, bound.X, V * (weight * unit)))
+        elif isinstance(kernel, DistanceMixture):
+            yield replace(_of_distances(kernel, bound.X, V * (weight * unit)), view=view)
+        else:
+            zeros = np.zeros(len(unit))
+            yield replace(part_of(bound, V * (weight * unit), zeros), view=view)
+    rest = _of_even(even, offset) if even else [_constant(members[0], offset)]
+    yield from (replace(part, view="values") for part in rest)
+
+
+def _constant(member: Member, offset: Array) -> Part:
+    """Return what is added to all."""
+    nothing = np.empty(0), np.zeros((1, 1, len(offset)))
+    return additive([nothing] * member.posterior.bound.X.shape[1], offset)
+
+
+def _of_distances(kernel: DistanceMixture, X: Array, V: Array) -> Part:
+    laplace, matern = kernel.lengths
+    of_kernel = np.exp(kernel.log_weights), np.exp(kernel.log_amplitudes)
+    return _stored(kernel.norm, kernel.n_numbers, *of_kernel, (laplace, matern), X, V)
+
+
+def _stored(
+    norm: str,
+    n_numbers: int,
+    weights: Array,
+    amplitudes: Array,
+    lengths: tuple[list[float], list[float]],
+    X: Array,
+    V: Array,
+) -> Part:
+    arrays = {
+        "weights": weights,
+        "amplitudes": amplitudes,
+        "laplace": np.array(lengths[0], dtype=np.float64),
+        "matern": np.array(lengths[1], dtype=np.float64),
+        "rows": X,
+        "coefficients": V,
+    }
+    return Part("distances", {"norm": norm, "n_numbers": n_numbers}, arrays)
+
+
+def _of_even(members: list[tuple[EvenMixture, Array, Array]], offset: Array) -> list[Part]:
+    """Return lines and curves of all members together, and their distances."""
+    first, X, _ = members[0]
+    n, n_columns = first.n_numbers, max(X.shape[1], 1)
+    lines, near, curves = (
+        np.sum([kernel.amplitude * kernel.mix[k] * V for kernel, _, V in members], axis=0)
+        for k in range(3)
+    )
+    offset = offset + LEVEL * sum(V.sum(axis=0) for *_, V in members)
+    lines, curves = lines / n_columns, np.ascontiguousarray(curves / n_columns)
+    begun = np.ascontiguousarray(np.maximum(X[:, :n] + BEGIN, 0.0) / BEGIN)
+    columns = _histrs.SortedColumns(begun, 1)
+    functions, slopes = _histrs.ShapeFunctions(columns, curves, 1), X[:, :n].T @ lines
+    found = []
+    for d, slope in enumerate(slopes):
+        knots, values = functions.column(d)
+        knots, first_of = np.unique(BEGIN * knots - BEGIN, return_index=True)
+        _, terms = line(knots, values[first_of])
+        terms[:, 0] += slope * np.append(knots[0], knots)[:, None]
+        terms[:, 1] += slope
+        found.append((knots, terms))
+    for codes in X[:, n:].T:
+        categories, index = np.unique(codes, return_inverse=True)
+        of_each = np.zeros((len(categories), lines.shape[1]))
+        np.add.at(of_each, index, lines + curves)
+        cuts = np.unique(np.concatenate([categories - 0.5, categories + 0.5]))
+        terms = np.zeros((len(cuts) + 1, 2, lines.shape[1]))
+        terms[np.searchsorted(cuts, categories), 0] = of_each
+        found.append((cuts, terms))
+    weights = np.where(np.arange(X.shape[1]) < n, 1.0, np.sqrt(2.0))
+    amplitudes, length = np.array([1.0, 0.0, 0.0]), [first.length]
+    of_rows = _stored("l2", n, weights, amplitudes, (length, []), X, near)
+    return [additive(found, offset), of_rows]
+
+
+def _of_reader(reader: Any) -> dict[str, NDArray[Any]]:
+    numbers: NumberColumns = reader._numbers
+    table, n = reader.table, len(numbers._means)
+    scales = np.ones((n, 11))
+    scales[:, 0] = numbers._means
+    scales[:, 1:4] = _of_scale(numbers._scale_in)
+    if len(numbers._skewed) > 0:
+        scales[numbers._skewed, 4] = numbers._powers
+        scales[numbers._skewed, 5:8] = _of_scale(numbers._scale_power)
+    scales[:, 8:] = _of_scale(numbers._scale_out)
+    ranks = [np.empty((2, 0)), *map(np.array, numbers._ranks)]
+    values, of_values = np.hstack(ranks)
+    starts = np.cumsum([0, *(part.shape[1] for part in ranks[1:])])
+    return {
+        "numbers": table.order[:n],
+        "categories": table.order[n:],
+        "missing": numbers.missing,
+        "skewed": numbers._skewed,
+        "scales": scales,
+        "rank_starts": starts,
+        "rank_values": values,
+        "ranks": of_values,
+    }
+
+
+def _of_scale(scale: Scale) -> Array:
+    return np.column_stack([scale._size, scale._mean, scale._factor])
+
+
+def _of_pool(pool: ClassPool) -> dict[str, Array]:
+    shared, own, levels = np.split(pool._parameters, [2, len(pool._parameters) - len(pool._base)])
+    slopes = shared + own.reshape(-1, 2)
+    f = pool.frequencies
+    constant = pool._base + levels - slopes[:, 0] * pool._logit(f) - slopes[:, 1] * f
+    terms = np.column_stack([constant, slopes])
+    return {"pool.least": np.array([pool._least]), "pool.terms": terms}

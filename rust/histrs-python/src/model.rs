@@ -1,0 +1,44 @@
+//! Models that were saved.
+
+use histrs::model as core;
+use numpy::{IntoPyArray, PyArray2};
+use pyo3::prelude::*;
+
+use crate::convert::{EitherArray, with_either};
+use crate::executor::{call, with_executor};
+
+/// A model from the bytes of its file.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct Model(core::Model);
+
+#[pymethods]
+impl Model {
+    #[new]
+    fn new(content: &[u8]) -> PyResult<Self> {
+        call(|| core::Model::from_bytes(content)).map(Self)
+    }
+
+    fn predict<'py>(
+        &self,
+        py: Python<'py>,
+        x: EitherArray<'py, ndarray::Ix2>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        with_either!(&x, |x| {
+            let x = x.as_array();
+            Ok(with_executor(py, n_threads, |exec| self.0.predict(exec, x))?.into_pyarray(py))
+        })
+    }
+
+    fn predict_proba<'py>(
+        &self,
+        py: Python<'py>,
+        x: EitherArray<'py, ndarray::Ix2>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        with_either!(&x, |x| {
+            let x = x.as_array();
+            Ok(with_executor(py, n_threads, |exec| self.0.predict_proba(exec, x))?.into_pyarray(py))
+        })
+    }
+}
