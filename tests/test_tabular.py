@@ -3,6 +3,7 @@
 import pickle
 import re
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,7 @@ from histrs.gaussian_process._tabular.numbers import (
     yeo_johnson,
 )
 from histrs.gaussian_process._tabular.rows import TableRows
-from histrs.gaussian_process._tabular.shape import Shape
+from histrs.gaussian_process._tabular.shape import Correction, Shape
 from histrs.gaussian_process._tabular.table import Table
 from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
 from tests.oracles.tables import distance_kernel, left_out, negative_log_evidence
@@ -444,14 +445,34 @@ def test_a_shape_changes_with_the_prediction():
     assert_allclose(high, -expected[::-1], atol=0.4)
 
 
-def test_a_shape_has_means_where_residuals_have():
+def test_predictions_are_corrected_where_residuals_have_means():
     rng = np.random.default_rng(0)
     means, noise = rng.normal(size=3000), rng.normal(size=3000)
     at = np.array([-1.5, 0.0, 1.5])
-    assert_allclose(Shape(noise, means, None).means(at), 0.0, atol=1e-12)
+    assert_allclose(Correction.of(noise, means, None).apply(at), at)
+    found = Correction.of(noise + np.sin(means), means, None)
+    assert_allclose(found.apply(at), at + np.sin(at), atol=0.25)
+    assert_allclose(found.apply(np.array([99.0])), 99.0 + found.added[-1])
+    weighted = Correction.of(noise + np.sin(means), means, np.full(3000, 0.5))
+    assert_allclose(weighted.apply(at), found.apply(at))
+    # The means of a shape are those of its residuals, too.
     shape = Shape(noise + np.sin(means), means, None)
-    assert_allclose(shape.means(at), np.sin(at), atol=0.25)
     assert_allclose(shape.quantiles(at, np.array([0.5]))[:, 0], np.sin(at), atol=0.25)
+
+
+def test_means_of_residuals_are_corrected_in_predictions():
+    # A step is drawn out by kernels; targets at both of its sides are not.
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 6))
+    y = np.where(X.sum(axis=1) > 0.0, 1.0, 0.0) + 0.01 * rng.normal(size=1500)
+    model = TabularGPRegressor(target_transform="identity", random_state=0).fit(X[:700], y[:700])
+    (fit,) = model._fits
+    assert np.any(fit.correction.added != 0.0)
+    plain = replace(fit, correction=Correction(np.zeros(1), np.zeros(1)))
+    rows = model._reader.rows(X[700:], np.empty((800, 0)))
+    error, before = (np.mean((f.mean(rows) - y[700:]) ** 2) for f in (fit, plain))
+    assert error < before
+    assert_allclose(fit.mean(rows), model.predict(X[700:], return_std=True)[0], atol=1e-9)
 
 
 def test_both_ends_of_intervals_are_right_where_noise_leans_one_way_or_the_other():

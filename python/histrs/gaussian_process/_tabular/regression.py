@@ -17,7 +17,7 @@ from histrs.gaussian_process._tabular.blend import kept_weights, mixture_moments
 from histrs.gaussian_process._tabular.groups import learn_groups, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
-from histrs.gaussian_process._tabular.shape import Shape
+from histrs.gaussian_process._tabular.shape import Correction, Shape
 from histrs.gaussian_process._tabular.spread import Spread
 from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
 
@@ -52,6 +52,7 @@ class RegressionFit:
     members: tuple[Member, ...]
     weights: Array
     spread: Spread
+    correction: Correction
     shape: Shape
     left_out: Located
     """Of the training rows, each by the fit without it."""
@@ -77,15 +78,13 @@ class RegressionFit:
             transform, of_few = _chosen(targets, y)
             targets = replace(targets, before=of_few)
         found = cls._learned(targets, y, names, transform)
-        found = found._settled()
+        # Of other fits, only means are asked for.
+        found = replace(found, members=tuple(member.settled() for member in found.members))
         if transform.name == "identity":
             return found
         # Nearly the same kernels, where members were kept.
         targets = replace(targets, before=found._kernels)
         plain = cls._learned(targets, y, names, IDENTITY)
-        # Of this fit, only means are asked for.
-        if plain.shape.has_means:
-            plain = plain._settled()
         told = targets.told
         means = np.column_stack([fit.left_out_moments[0] for fit in (found, plain)])
         shares = simplex_weights(y[told], means, rows_of(targets.weights, told))
@@ -109,9 +108,11 @@ class RegressionFit:
         members, of_members = members_of([groups[k] for k in kept], weights)
         targets = targets.of_rows(told)
         spread, std = Spread.of(targets, *blended)
-        left_out = Located(blended.mean, std)
+        t_told = targets.T[:, 0]
+        correction = Correction.of(t_told - blended.mean, blended.mean, targets.weights)
+        left_out = Located(correction.apply(blended.mean), std)
         errors = unit * _rms(targets.T - means[:, kept], targets.weights)
-        residuals = (targets.T[:, 0] - left_out.mean) / left_out.std
+        residuals = (t_told - left_out.mean) / left_out.std
         return cls(
             transform,
             centre,
@@ -120,15 +121,12 @@ class RegressionFit:
             members,
             of_members,
             spread,
+            correction,
             Shape(residuals, left_out.mean, targets.weights),
             left_out,
-            unit * _rms(targets.T[:, 0] - left_out.mean, targets.weights),
+            unit * _rms(t_told - left_out.mean, targets.weights),
             {groups[k].name: error for k, error in zip(kept, errors, strict=True)},
         )
-
-    def _settled(self) -> Self:
-        """Return the blend with members whose standard deviations take little time."""
-        return replace(self, members=tuple(member.settled() for member in self.members))
 
     @property
     def _kernels(self) -> dict[MemberName, tuple[DistanceMixture, float]]:
@@ -160,7 +158,7 @@ class RegressionFit:
         means = np.column_stack([mean[:, 0] for mean, _ in found])
         variances = np.column_stack([variance for _, variance in found])
         mean, std = _blended(means, variances, self.weights)
-        return Located(mean, self.spread.std(rows, mean, std))
+        return Located(self.correction.apply(mean), self.spread.std(rows, mean, std))
 
     # ---- in the unit of the target -------------------------------------------------------------
 
@@ -171,9 +169,9 @@ class RegressionFit:
 
     def mean(self, rows: TableRows) -> Array:
         """Return means of the target."""
-        if self.plain is None and not self.shape.has_means:
-            means = [member.mean(rows)[:, 0] for member in self.members]
-            return self.target(np.column_stack(means) @ self.weights)
+        if self.plain is None:
+            means = np.column_stack([member.mean(rows)[:, 0] for member in self.members])
+            return self.target(self.correction.apply(means @ self.weights))
         return self.moments(rows, self.located(rows))[0]
 
     def moments(self, rows: TableRows, located: Located) -> tuple[Array, Array]:
@@ -208,8 +206,7 @@ class RegressionFit:
         def of_rows(at: Array) -> Array:
             mean, std = at.T
             if is_identity:
-                y = self.target(mean + std * self.shape.means(mean))
-                return np.column_stack([y, self.unit * std * self.shape.std(mean)])
+                return np.column_stack([self.target(mean), self.unit * std * self.shape.std(mean)])
             usual = np.minimum(std, most)
             values = self.target(mean[:, None] + usual[:, None] * self.shape.values(mean))
             return np.column_stack([values.mean(axis=1), values.std(axis=1)])

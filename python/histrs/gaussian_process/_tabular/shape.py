@@ -1,6 +1,9 @@
-"""The distribution of standardised residuals, whatever it looks like, and where it changes."""
+"""What residuals tell: means, and the distribution of the standardised, near each prediction."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -19,9 +22,57 @@ _OF_ALL = 50.0
 _MOST_PLACES = 16
 _ROWS_OF_PLACE = 60
 # Squares that means of residuals must explain to count, over what they explain by chance.
-_SURELY = 2.0
+_SURELY = 1.5
 # Part of a standard deviation over which a density is measured.
 _STEP = 0.1
+
+
+class _Places:
+    """Predictions at equal steps of their ranks, and how near rows are to each of them."""
+
+    def __init__(self, means: Array, residuals: Array, weights: Array) -> None:
+        # Weights that differ much are of few rows.
+        self.n_rows = _effective(weights)
+        self.n = int(np.clip(self.n_rows // _ROWS_OF_PLACE, 1, _MOST_PLACES))
+        # Rows of one mean are in an order that does not depend on theirs.
+        order = np.lexsort((residuals, means))
+        ranks = np.empty(len(weights))
+        ranks[order] = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
+        at = np.linspace(0.0, 1.0, self.n)
+        self.means = np.interp(at, ranks[order], means[order])
+        self.weights = weights * np.maximum(1.0 - (self.n - 1) * np.abs(at[:, None] - ranks), 0.0)
+        self._residuals, self._of_rows = residuals, weights
+
+    def explained_by(self, of_rows: Array) -> bool:
+        """Say whether means of residuals explain more of their squares than chance does."""
+        before, after = (
+            float(np.average(left**2, weights=self._of_rows))
+            for left in (self._residuals, self._residuals - of_rows)
+        )
+        return before - after > _SURELY * self.n / self.n_rows * before
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What is added to predictions: means of residuals of rows with similar ones, or nothing."""
+
+    at: Array
+    added: Array
+
+    @classmethod
+    def of(cls, residuals: Array, means: Array, row_weights: Array | None) -> Self:
+        """Learn from residuals of rows that are left out, and from what these were predicted."""
+        weights = np.ones(len(means)) if row_weights is None else row_weights
+        places = _Places(means, residuals, weights)
+        if places.n > 1:
+            found = np.array([_pulled_mean(residuals, near) for near in places.weights])
+            if places.explained_by(np.interp(means, places.means, found)):
+                return cls(places.means, found)
+        return cls(np.zeros(1), np.zeros(1))
+
+    def apply(self, means: Array) -> Array:
+        """Return corrected predictions."""
+        return np.asarray(means + np.interp(means, self.at, self.added))
 
 
 class Shape:
@@ -50,31 +101,17 @@ class Shape:
         usual = spread * student.ppf(_PROBABILITIES, max(n - 1.0, 2.0))
         everywhere = _mixed(residuals, weights, usual, _OF_NORMAL)
         everywhere -= everywhere.mean()
-        self._places, self._values = np.zeros(1), everywhere[None]
-        self.has_means = False
-        """Whether means differ from 0."""
-        # Weights that differ much are of few rows.
-        n = _effective(weights)
-        n_places = min(int(n) // _ROWS_OF_PLACE, _MOST_PLACES)
-        if n_places < 2:
+        places = _Places(means, residuals, weights)
+        self._places, self._values = places.means, everywhere[None]
+        if places.n < 2:
             return
-        # Rows of one mean are in an order that does not depend on theirs.
-        order = np.lexsort((residuals, means))
-        ranks = np.empty(len(weights))
-        ranks[order] = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
-        at = np.linspace(0.0, 1.0, n_places)
-        self._places = np.interp(at, ranks[order], means[order])
-        self._values = np.empty((n_places, _N_NODES))
-        for values, nearness in zip(
-            self._values, 1.0 - (n_places - 1) * np.abs(at[:, None] - ranks), strict=True
-        ):
-            near = nearness > 0.0
-            of_near = residuals[near], (weights * nearness)[near]
-            values[:] = _mixed(*of_near, everywhere, _OF_ALL)
-        explained = residuals**2 - (residuals - self.means(means)) ** 2
-        by_chance = n_places / n * spread**2
-        self.has_means = bool(np.average(explained, weights=weights) > _SURELY * by_chance)
-        if not self.has_means:
+        self._values = np.stack(
+            [
+                _mixed(residuals[near > 0.0], near[near > 0.0], everywhere, _OF_ALL)
+                for near in places.weights
+            ]
+        )
+        if not places.explained_by(self.values(means).mean(axis=1)):
             self._values -= self._values.mean(axis=1, keepdims=True)
 
     def _between(self, of_places: Array, means: Array) -> Array:
@@ -87,10 +124,6 @@ class Shape:
     def values(self, means: Array) -> Array:
         """Return quantiles of each row, at equal steps of probability."""
         return self._between(self._values, means)
-
-    def means(self, means: Array) -> Array:
-        """Return the mean of each row."""
-        return self._between(self._values.mean(axis=1, keepdims=True), means)[..., 0]
 
     def std(self, means: Array) -> Array:
         """Return the standard deviation of each row."""
@@ -116,6 +149,12 @@ class Shape:
 def _effective(weights: Array) -> float:
     """Return how many rows of equal weights say as much."""
     return float(weights.sum() ** 2 / np.sum(weights**2))
+
+
+def _pulled_mean(residuals: Array, weights: Array) -> float:
+    """Return a weighted mean, the fewer the rows the nearer to 0."""
+    n = _effective(weights)
+    return float(np.average(residuals, weights=weights)) * n / (n + _OF_ALL)
 
 
 def _mixed(residuals: Array, weights: Array, others: Array, n_others: float) -> Array:
