@@ -31,7 +31,15 @@ fn scores_are_sums_of_functions() {
     // Rows as the functions see them: (0, 0), (0.5, 0.25), (1, 1) and beyond.
     let x = array![[0.0, 0.0], [0.25, 0.5], [0.5, 2.0], [9.0, 9.0]];
     let pair = |u: f64, v: f64, i: f64| 6.0 * u + 3.0 * v + i;
-    let expected = |u: f64, v: f64| [0.0, 1.0, 2.0].map(|i| 1.0 - i + i * (u + v) + pair(u, v, i));
+    // To the first is added what falls from 0.5 at 0 to -0.5 at 2, to the last 1.
+    let added = |i: f64, y: f64| match i {
+        0.0 => 0.5 - 0.5 * y.clamp(0.0, 2.0),
+        1.0 => 0.0,
+        _ => 1.0,
+    };
+    let score = |u: f64, v: f64, i: f64| 1.0 - i + i * (u + v) + pair(u, v, i);
+    let expected =
+        |u: f64, v: f64| [0.0, 1.0, 2.0].map(|i| score(u, v, i) + added(i, score(u, v, i)));
     let scores = model.predict(exec(), x.view()).unwrap();
     let rows = [(0.0, 0.0), (0.5, 0.25), (1.0, 1.0), (1.0, 1.0)];
     for (found, (u, v)) in scores.rows().into_iter().zip(rows) {
@@ -168,6 +176,7 @@ fn what_is_wrong_is_said() {
     refused(&with("0.terms", &number(f64::NAN)), "not finite");
     refused(&with("0.knots", &number(2.0)), "knots do not ascend");
     refused(&with("0.pair_nodes", &number(2.0)), "nodes do not ascend");
+    refused(&with("corrections.at", &number(3.0)), "corrections do not ascend");
     refused(&with("0.exponent", &number(0.0)), "exponent");
     refused(&with("0.starts", &count(1)), "does not ascend from 0");
     refused(&with("0.pair_features", &count(2)), "names what is not there");

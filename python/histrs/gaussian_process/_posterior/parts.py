@@ -187,6 +187,7 @@ def write_model(
         ],
         "reader": False,
         "pool": False,
+        "corrections": False,
         "categories": None,
         "histograms": False,
         **texts,

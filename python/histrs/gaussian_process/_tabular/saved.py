@@ -43,12 +43,12 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
     """
     check_is_fitted(self)
     fitted = vars(self)[self._fitted]
-    pool: dict[str, Array] = {}
+    others: dict[str, NDArray[Any]] = {}
     if isinstance(fitted, ClassFit):
-        n_outputs, pool = len(fitted.centre), _of_pool(fitted.pool)
+        n_outputs, others = len(fitted.centre), _of_pool(fitted.pool)
         parts = list(_parts(fitted.members, fitted.weights, fitted.unit, fitted.centre))
     else:
-        n_outputs, parts = len(fitted), []
+        n_outputs, parts, others = len(fitted), [], _of_corrections(fitted)
         for output, fit in enumerate(fitted):
             of_fit = _of_regression(fit)
             parts += [replace(part, output=output) for part in of_fit]
@@ -61,11 +61,12 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
         path,
         parts,
         self,
-        {f"reader.{name}": array for name, array in _of_reader(self._reader).items()} | pool,
+        {f"reader.{name}": array for name, array in _of_reader(self._reader).items()} | others,
         n_outputs=n_outputs,
         is_vector=getattr(self, "_single_target", True),
         reader=True,
-        pool=len(pool) > 0,
+        pool=isinstance(fitted, ClassFit),
+        corrections=not isinstance(fitted, ClassFit),
         kinds=table.kinds,
         categories=categories,
     )
@@ -78,6 +79,16 @@ def _of_regression(fit: RegressionFit) -> Iterator[Part]:
             'deviations, and these are not saved: fit with target_transform="identity".'
         )
     return _parts(fit.members, fit.weights, np.array([fit.unit]), np.array([fit.centre]))
+
+
+def _of_corrections(fits: Sequence[RegressionFit]) -> dict[str, NDArray[Any]]:
+    """Return what is added to predictions, in the unit of the target."""
+    at = [fit.centre + fit.unit * fit.correction.at for fit in fits]
+    return {
+        "corrections.starts": np.cumsum([0, *map(len, at)]),
+        "corrections.at": np.concatenate(at),
+        "corrections.added": np.concatenate([fit.unit * fit.correction.added for fit in fits]),
+    }
 
 
 def _parts(members: Sequence[Member], weights: Array, unit: Array, centre: Array) -> Iterator[Part]:

@@ -33,7 +33,7 @@ use serde_json::Value;
 
 use self::additive::Additive;
 use self::archive::{Archive, damaged, require};
-use self::table::{Pool, Reader};
+use self::table::{Corrections, Pool, Reader};
 use crate::distances::{DistanceKernel, DistanceScores, Norm, Shape};
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
@@ -59,6 +59,7 @@ pub struct Model {
     reader: Option<Reader>,
     members: Vec<Member>,
     pool: Option<Pool>,
+    corrections: Option<Corrections>,
 }
 
 /// The label of a class.
@@ -179,6 +180,10 @@ impl Model {
             (Value::Bool(true), Some(classes)) => Some(Pool::read(&mut archive, classes.len())?),
             _ => None,
         };
+        let corrections = match archive.value("corrections")? {
+            Value::Bool(true) => Some(Corrections::read(&mut archive, n_outputs)?),
+            _ => None,
+        };
         let Value::Array(described) = archive.value("members")? else {
             return Err(damaged("it has no members"));
         };
@@ -231,6 +236,7 @@ impl Model {
             reader,
             members,
             pool,
+            corrections,
         })
     }
 
@@ -377,6 +383,9 @@ impl Model {
         }
         if let Some(pool) = &self.pool {
             pool.apply(out);
+        }
+        if let Some(corrections) = &self.corrections {
+            corrections.apply(out);
         }
         Ok(())
     }

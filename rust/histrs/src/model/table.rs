@@ -153,6 +153,33 @@ fn interpolated(known: &[(f64, f64)], x: f64) -> f64 {
     left.1 + (right.1 - left.1) / (right.0 - left.0) * (x - left.0)
 }
 
+/// What is added to each output, linear in it between places.
+#[derive(Debug)]
+pub(super) struct Corrections(Vec<Vec<(f64, f64)>>);
+
+impl Corrections {
+    pub(super) fn read(archive: &mut Archive<'_>, n_outputs: usize) -> Result<Self> {
+        let starts = archive.offsets("corrections.starts", n_outputs)?;
+        let at = archive.numbers("corrections.at", &[starts[n_outputs]])?;
+        let added = archive.numbers("corrections.added", &[starts[n_outputs]])?;
+        let mut of_outputs = memory::with_capacity(n_outputs)?;
+        for range in starts.windows(2).map(|ends| ends[0]..ends[1]) {
+            require(
+                !range.is_empty() && at[range.clone()].is_sorted(),
+                "places of corrections do not ascend",
+            )?;
+            of_outputs.push(memory::collected(range.map(|i| (at[i], added[i])))?);
+        }
+        Ok(Self(of_outputs))
+    }
+
+    pub(super) fn apply(&self, scores: &mut [f64]) {
+        for (score, known) in scores.iter_mut().zip(&self.0) {
+            *score += interpolated(known, *score);
+        }
+    }
+}
+
 /// Logits of classes from scores that are nearly probabilities.
 #[derive(Debug)]
 pub(super) struct Pool {

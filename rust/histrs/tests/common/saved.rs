@@ -71,6 +71,10 @@ impl File {
             .text("categories", "null")
             .text("reader", "false")
             .text("pool", "false")
+            .text("corrections", "true")
+            .whole("corrections.starts", &[4], &[0, 2, 3, 4])
+            .numbers("corrections.at", &[4], &[0.0, 2.0, 0.0, 0.0])
+            .numbers("corrections.added", &[4], &[0.5, -0.5, 0.0, 1.0])
             .text("histograms", "true")
             .text(
                 "members",
@@ -118,6 +122,7 @@ impl File {
             .text("categories", "[null,[\"no\",true,null],null]")
             .text("reader", "true")
             .text("pool", "true")
+            .text("corrections", "false")
             .text("histograms", "false")
             .text(
                 "members",
