@@ -114,7 +114,7 @@ def test_the_core_refuses(rng):
         evaluate(X, y, H[:2], labels[:2], M)
     with pytest.raises(ValueError, match="gamma = 0 is out of range"):
         evaluate(X, y, H, labels, M, gamma=0.0)
-    with pytest.raises(ValueError, match=r"M = 3 is out of range: .* symmetric"):
+    with pytest.raises(ValueError, match=r"M = 9 is out of range: .* symmetric"):
         evaluate(X, y, H, labels, M + np.eye(8)[::-1] * np.tri(8) * 2)
     with pytest.raises(ValueError, match="number of starts is 160, expected 144"):
         evaluate(X, y, H, labels, M, starts=np.zeros((4, 5, 8), dtype=np.float32))
