@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -1145,3 +1146,10 @@ def test_standard_deviations_from_few_directions_are_close_and_travel_in_a_pickl
         model.predict(X[:1], return_std=True), model.predict(X, return_std=True), strict=True
     ):
         np.testing.assert_allclose(one, many[:1], rtol=1e-9)
+
+
+def test_sparse_rows_are_refused_whatever_was_fitted():
+    frame = pd.DataFrame({"size": np.arange(20.0), "colour": ["red", "blue"] * 10})
+    model = TabularGPRegressor(random_state=0).fit(frame.to_numpy(), frame["size"])
+    with pytest.raises(TypeError, match="Sparse data was passed"):
+        model.predict(sparse.csr_array(np.ones((3, 2))))

@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.utils import Tags, check_scalar
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -82,7 +83,9 @@ class BaseTabularGP(BaseEstimator):
     def _read(self, X: Any, *, reset: bool) -> tuple[Table, Array, Array]:
         """Return the table that rows are, their numbers and the codes of their categories."""
         known = None if reset else self._reader.table
-        if not is_table(X) and (known is None or known.is_of_numbers):
+        of_numbers = known is None or known.is_of_numbers
+        # Sparse rows are refused here.
+        if not is_table(X) and (of_numbers or sparse.issparse(X)):
             # Rows to predict are converted some at a time.
             dtype = np.float64 if reset else [np.float64, np.float32]
             checks: dict[str, Any] = {"dtype": dtype, "ensure_all_finite": "allow-nan"}
