@@ -234,7 +234,7 @@ class BaseTabularGP(BaseEstimator):
         -------
         dependence : PartialDependence
             Named tuple ``(features, grid, mean, std)``, without noise: of the target as it is
-            transformed, or of the indicators of classes.
+            transformed, before corrections, or of the indicators of classes.
 
         Raises
         ------
