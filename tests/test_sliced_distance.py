@@ -19,6 +19,11 @@ from tests.oracles import sliced as oracle
 EVERY_KIND = pytest.mark.parametrize("directions", ["orthogonal", "gaussian", "structured"])
 
 
+@pytest.fixture(name="X")
+def _rows(rng):
+    return rng.normal(size=(40, 5)) @ rng.normal(size=(5, 5)) - 3.0
+
+
 # ---- the kernel that the distance induces --------------------------------------------------------
 
 

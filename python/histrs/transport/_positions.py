@@ -48,7 +48,10 @@ def check_positions(positions: ArrayLike | None, *sides: Matrix) -> Array:
 def takes_positions(M: Any, positions: ArrayLike | None) -> bool:
     """Whether costs are given by positions; one of both is given."""
     if (M is None) == (positions is None):
-        raise ValueError("give either M or positions.")
+        raise ValueError(
+            "Give either M, the costs between bins, or positions, the points that bins are at: of "
+            "a metric by name, in metric_params."
+        )
     return positions is not None
 
 
