@@ -236,7 +236,7 @@ def test_costs_below_zero_by_rounding_are_zero(rng):
 def test_bad_positions(rng):
     X = texts(rng, 3)
     for options in ({}, {"M": np.zeros((300, 300)), "positions": np.zeros((300, 2))}):
-        with pytest.raises(ValueError, match="^Give either M, the costs"):
+        with pytest.raises(ValueError, match=r"^Give either M, the costs"):
             emd_distances(X, **options)
     with pytest.raises(ValueError, match=r"positions has shape \(299, 2\)"):
         sinkhorn_distances(X, positions=np.zeros((299, 2)), reg=1.0)
