@@ -323,7 +323,10 @@ class LevelKernel(Parametrised):
 
     def to_codes(self, W: Array) -> Array:
         """Return functions with weights `W` at each code; the constant is of the first."""
-        found = np.vstack([term.functions @ W[weights] for term, _, weights in self._parts])
+        # In place, since pages of large matrices take longer than products.
+        found = np.empty((self._parts[-1][1].stop, W.shape[1]))
+        for term, codes, weights in self._parts:
+            np.matmul(term.functions, W[weights], out=found[codes])
         found[: self.n_codes[0]] += W[-1]
         return found
 
