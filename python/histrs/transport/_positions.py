@@ -67,18 +67,18 @@ def by_supports(
     X, filled = _of_mass_1(X, "X")
     other, filled_other = (X, filled) if Y is None else _of_mass_1(Y, "Y")
     results = [np.full((X.shape[0], other.shape[0]), fill) for fill in fills]
+    supports = {i: _used(X[[i]]) for i in np.flatnonzero(filled)}
+    sources = {i: X[[i]][:, support] for i, support in supports.items()}
     for block in gen_batches(other.shape[0], _BLOCK):
         columns = block.start + np.flatnonzero(filled_other[block])
         used = _used(other[columns])
         targets = other[columns][:, used]
-        for i in np.flatnonzero(filled):
+        for i, support in supports.items():
             # Of one side with itself, each pair once.
             first = np.searchsorted(columns, i) if Y is None else 0
             if first == len(columns):
                 continue
-            support = _used(X[[i]])
-            M = _distances(points, support, used)
-            found = solve(X[[i]][:, support], targets[first:], M)
+            found = solve(sources[i], targets[first:], _distances(points, support, used))
             for result, values in zip(results, found, strict=True):
                 result[i, columns[first:]] = values[0]
                 if Y is None:
