@@ -41,7 +41,8 @@ impl<'a> Costs<'a> {
     /// let x = array![[1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]];
     /// let x = HistogramMatrix::dense(x.view());
     /// let found = sinkhorn_distances(&exec, &x, None, costs, &Sinkhorn::new(0.1))?;
-    /// assert!((found.values[[0, 1]] - 2.0).abs() < 1e-9);
+    /// let distance: f64 = found.values[[0, 1]];
+    /// assert!((distance - 2.0).abs() < 1e-9);
     /// # Ok::<(), histrs::Error>(())
     /// ```
     pub fn of_axes(axes: Vec<ArrayView2<'a, f64>>) -> Result<Self> {
