@@ -1,12 +1,21 @@
-"""What an estimator has learned is replaced whole, or not at all."""
+"""State: an estimator's is replaced whole or not at all, and pickles hold what cannot be made."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from dataclasses import fields
+from typing import Any, TypeVar
 
 Estimator = TypeVar("Estimator")
+
+
+class PickledByFields:
+    """A dataclass whose pickles hold its fields, and nothing that is made of them."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
 
 
 def copied(estimator: Estimator) -> Estimator:

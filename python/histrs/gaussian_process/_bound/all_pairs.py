@@ -20,6 +20,7 @@ from histrs.gaussian_process._kernels.algebra import stacked
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._memory import most_stored_rows, physical_memory
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
+from histrs.gaussian_process._state import PickledByFields
 
 # Part of the memory that matrices of all pairs of rows may take.
 _MEMORY_SHARE = 0.75
@@ -53,7 +54,7 @@ def check_stored_memory(n_rows: int) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AllPairs(Bound):
+class AllPairs(PickledByFields, Bound):
     """A kernel with what it keeps of all pairs of its training rows."""
 
     kernel: Kernel
@@ -156,9 +157,14 @@ class MatrixBound(AllPairs):
     def lighter(self) -> Self:
         return replace(self, known_parts=None)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, less what is made of them."""
+        return {**super().__getstate__(), "known_parts": None}
+
     def drop_pairs(self) -> None:
-        """Forget the matrix, which is made again when it is asked for."""
+        """Forget the matrix and its parts, which are made again when they are asked for."""
         vars(self).pop("_kept", None)
+        vars(self).pop("parts", None)
 
     def check_size(self, n_rows: int, n_systems: int) -> None:
         """Fail before there are more rows than memory holds the matrix and factors of."""
@@ -225,7 +231,3 @@ class StoredBound(AllPairs):
     def drop_pairs(self) -> None:
         """Free what is kept of all pairs of rows, which is computed again where it is asked for."""
         vars(self).pop("stored", None)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what cannot be computed again."""
-        return {k: v for k, v in vars(self).items() if k != "stored"}

@@ -18,12 +18,13 @@ from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._bound.scores import Score
 from histrs.gaussian_process._kernels.levels import LevelKernel, Term
 from histrs.gaussian_process._options import Interpolation
+from histrs.gaussian_process._state import PickledByFields
 
 Codes = NDArray[np.uint16]
 
 
 @dataclass(frozen=True, kw_only=True)
-class LevelBound(Bound):
+class LevelBound(PickledByFields, Bound):
     r"""`K` is :math:`\Phi V \Phi^T` with few weights: rows are codes, and a sum over codes is all.
 
     Rows as the kernel takes them are codes, of shape (n_terms, n_rows).
@@ -54,10 +55,6 @@ class LevelBound(Bound):
             counted = _Counted(self.rows, self.kernel.n_codes, row_scale, self.n_threads)
             vars(self)["_counted"] = counted
         return counted.normal_matrix(self.kernel, self.n_threads)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what cannot be computed again."""
-        return {k: v for k, v in vars(self).items() if k != "_counted"}
 
     def between_codes(self, S: Array) -> Array:
         """Return `S` between any two codes, as `forms` looks it up."""
@@ -194,11 +191,6 @@ class WeightFactor:
         M = self._root[:, None] * bound.normal_matrix(row_scale)
         M *= self._root
         self._factor = CholeskyFactor.with_noise(M, s, "Raise noise or lower amplitude.")
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return what cannot be computed again."""
-        made = ("_covariance", "_between_codes")
-        return {k: v for k, v in vars(self).items() if k not in made}
 
     def solve(self, B: Array) -> Array:
         """Return `(R K R + s I)^-1 B`."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg, sparse
 
 from histrs._typing import Array, Matrix
+from histrs.gaussian_process._state import PickledByFields
 
 Pair = tuple[int, int]
 
@@ -20,7 +20,7 @@ _RANK_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
-class PairKernel:
+class PairKernel(PickledByFields):
     r"""`sum_(i, j) c_i(x(i), x'(i)) c_j(x(j), x'(j))` over some pairs of features.
 
     A feature is read on knots, quantiles of its training values, and a line between them. Among the
@@ -38,10 +38,6 @@ class PairKernel:
     """Of each of `features`, ascending."""
     covariances: tuple[Array, ...]
     """Of each of `features`, among its knots."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields, and nothing that is made of them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @classmethod
     def of(cls, X: Matrix, pairs: NDArray[np.intp], n_knots: int) -> PairKernel:

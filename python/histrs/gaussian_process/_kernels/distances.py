@@ -12,6 +12,7 @@ from histrs import _histrs
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Takes
 from histrs.gaussian_process._kernels.kept_distances import KeptDistances
+from histrs.gaussian_process._state import PickledByFields
 
 Norm: TypeAlias = Literal["l1", "l2"]
 
@@ -25,7 +26,7 @@ AMPLITUDE = -1.5
 
 
 @dataclass(frozen=True)
-class DistanceMixture(KeptDistances):
+class DistanceMixture(PickledByFields, KeptDistances):
     r"""The kernel :math:`\sum_k a_k \phi_k(D) + e\,(|x| + |x'| - D)/2 + c` of a distance `D`.
 
     The distance is :math:`\sum_d w_d |x_d - x'_d|` ("l1"), or the root of
@@ -75,10 +76,6 @@ class DistanceMixture(KeptDistances):
         weights, amplitudes = np.exp(self.log_weights), np.exp(self.log_amplitudes)
         of_rows = self.norm == "l1", self.n_numbers, weights.tolist()
         return _histrs.DistanceKernel(*of_rows, laplace, matern, amplitudes.tolist())
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the parameters, of which all else is made."""
-        return {k: v for k, v in vars(self).items() if k != "_core"}
 
     def core(self, n_columns: int) -> _histrs.DistanceKernel:
         """Return the kernel of rows."""

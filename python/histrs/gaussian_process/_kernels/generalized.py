@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, ClassVar, Literal, TypeAlias
 
@@ -19,6 +19,7 @@ from histrs.gaussian_process._bound.pairs import PairKernel, PairRows
 from histrs.gaussian_process._distributed.arrays import weighted
 from histrs.gaussian_process._kernels.base import Parametrised
 from histrs.gaussian_process._learning.hyperparameters import Bounds
+from histrs.gaussian_process._state import PickledByFields
 
 TransformName: TypeAlias = Literal["identity", "power", "exponential"]
 SmoothnessName: TypeAlias = Literal["linear", "cubic", "both"]
@@ -31,7 +32,7 @@ _ROUGH = (1e-3, 1.0, 1e3)
 
 
 @dataclass(frozen=True)
-class GeneralizedKernel(Parametrised):
+class GeneralizedKernel(PickledByFields, Parametrised):
     """`sum_d w_d min(g(x(d)), g(x'(d)))` with an increasing `g` (eqs. 14 to 17), and a constant."""
 
     transform: TransformName = "identity"
@@ -48,10 +49,6 @@ class GeneralizedKernel(Parametrised):
     """A constant that is added: the prior variance of an intercept."""
     bounds: Mapping[str, Bounds] = field(default_factory=dict, compare=False)
     """Of the parameters that a search may move, where they have a part in the kernel."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Return the fields, and nothing that is made of them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     multiplies: ClassVar[str] = "feature_weights"
     ends_are_answers: ClassVar[frozenset[str]] = frozenset({"slope_weight", "rough_weight"})

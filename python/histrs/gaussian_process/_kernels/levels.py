@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Parametrised, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
+from histrs.gaussian_process._state import PickledByFields
 
 # Share of an increment, at least.
 _LEAST_SHARE = 1e-6
@@ -20,7 +21,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
-class _Column:
+class _Column(PickledByFields):
     """What a column on levels is, of numbers or categories."""
 
     feature: int
@@ -172,7 +173,7 @@ def _cuts(points: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class LevelPair:
+class LevelPair(PickledByFields):
     """Two columns together: a code is a cell of a grid, and functions are products of ramps.
 
     Each ramp is less its mean over training rows. So a function has a mean of 0 over the rows of
@@ -208,7 +209,7 @@ Term: TypeAlias = LevelColumn | LevelCategories | LevelPair
 
 
 @dataclass(frozen=True)
-class LevelKernel(Parametrised):
+class LevelKernel(PickledByFields, Parametrised):
     r"""A sum over columns of Brownian motions at knots, linear between them.
 
     A function of column `d` is :math:`\sum_l w_l \phi_l(x_d)` with ramps :math:`\phi_l` and

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,13 @@ from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import AMPLITUDE, DistanceMixture
 from histrs.gaussian_process._rows import repeats, rows_of
 
-# Rows and steps, each search from where the last one ended: few rows first, since most of what a
-# search costs buys little. So many steps where no search on more rows follows.
-_SCHEDULE = ((500, 15), (1500, 20))
-_LAST_STEPS = 25
-# Steps from what was learned of another target of the same rows.
-_FURTHER_STEPS = 12
+# Rows of each search, which starts from where the last one ended: few first, since most of what a
+# search costs buys little. And steps at most.
+_SCHEDULE = (500, 1500)
+_STEPS = 25
+# What a search must gain in so many steps to go on, in units of the log evidence.
+_LEAST_GAIN = 2.0
+_STEPS_OF_GAIN = 2
 # Logarithms of parameters, and of noise.
 _BOUNDS = (-14.0, 7.0)
 _NOISE_BOUNDS = (-16.0, 2.0)
@@ -30,6 +32,10 @@ _PULL_WEIGHTS = 2.0
 _PULL_AMPLITUDES = 4.0
 # Most that a logarithm of a weight is from its start.
 _PULL_MOST = 5.0
+# How a search begins: curvatures that each row adds to those of the prior.
+_CURVATURES = (0.02, 0.02, 0.5)
+# Part of the usual eigenvalue of an inverse Hessian that none is below.
+_LEAST_EIGENVALUE = 1e-3
 # What an evaluation says where the matrix is not positive definite.
 _WORST = 1e10
 
@@ -48,9 +54,9 @@ class _Evidence:
     n_threads: int
 
     def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Return the value and the gradient, for each row and target."""
+        """Return the value and the gradient."""
         kernel, noise = self.kernel.with_logs(theta[:-1]), np.exp(theta[-1])
-        (n, n_targets), own = self.Y.shape, noise * self.row_noise
+        n_targets, own = self.Y.shape[1], noise * self.row_noise
         K = kernel.between(self.X, None, self.n_threads)
         K[np.diag_indices_from(K)] += own
         # The transpose has the order that LAPACK wants, and is the same matrix.
@@ -68,8 +74,7 @@ class _Evidence:
         value += 0.5 * n_targets * self.n_repeats * theta[-1]
         gradient[-1] += 0.5 * n_targets * self.n_repeats
         pull, of_pull = self._pull(theta)
-        size = n * n_targets
-        return (value + pull) / size, (gradient + of_pull) / size
+        return value + pull, gradient + of_pull
 
     def _pull(self, theta: Array) -> tuple[float, Array]:
         n = len(self.kernel.log_weights)
@@ -113,18 +118,21 @@ def learn(
         are better.
     """
     theta = start = np.append(kernel.logs, _NOISE)
-    bounds = (
-        [(w - _PULL_MOST, w + _PULL_MOST) for w in kernel.log_weights]
-        + [_BOUNDS] * len(kernel.log_amplitudes)
-        + [_NOISE_BOUNDS]
-    )
+    n_weights, n_amplitudes = len(kernel.log_weights), len(kernel.log_amplitudes)
+    lowest = [*(kernel.log_weights - _PULL_MOST), *[_BOUNDS[0]] * n_amplitudes, _NOISE_BOUNDS[0]]
+    highest = [*(kernel.log_weights + _PULL_MOST), *[_BOUNDS[1]] * n_amplitudes, _NOISE_BOUNDS[1]]
+    bounds = np.array(lowest), np.array(highest)
     row_noise = np.ones(len(X)) if weights is None else 1.0 / weights
+    few, many = (min(n_rows, len(X)) for n_rows in _SCHEDULE)
+    stages = [many] if before is not None or few == many else [few, many]
     if before is not None:
-        theta = np.append(before[0].logs, np.log(before[1]))
-        theta = np.clip(theta, *np.transpose(bounds))
+        theta = np.clip(np.append(before[0].logs, np.log(before[1])), *bounds)
+    precisions = np.array([_PULL_WEIGHTS**-2, _PULL_AMPLITUDES**-2, 0.0])
+    curvatures = precisions + stages[0] * Y.shape[1] * np.array(_CURVATURES)
+    inverse = np.diag(1.0 / np.repeat(curvatures, [n_weights, n_amplitudes, 1]))
     # On matrices of this size, BLAS's threads mostly wait for one another.
     with blas_threads_at_most(n_threads):
-        for n_rows, n_steps in _stages(len(X), before is not None):
+        for n_rows in stages:
             some = np.sort(order[:n_rows])
             evidence = _Evidence(
                 kernel,
@@ -137,23 +145,39 @@ def learn(
             # What few rows say may be worse than nothing.
             if theta is not start:
                 theta = min((theta, start), key=lambda theta: evidence(theta)[0])
-            found = optimize.minimize(
-                evidence,
-                theta,
-                jac=True,
-                method="L-BFGS-B",
-                bounds=bounds,
-                options={"maxiter": n_steps},
-            )
-            theta = found.x
+            theta, inverse = _descended(evidence, theta, inverse, bounds)
+            inverse *= n_rows / many
     return kernel.with_logs(theta[:-1]), float(np.exp(theta[-1]))
 
 
-def _stages(n_rows: int, has_before: bool) -> list[tuple[int, int]]:
-    """Return how many rows each search has, and how many steps."""
-    few, many = _SCHEDULE
-    if has_before:
-        return [(many[0], _FURTHER_STEPS)]
-    if n_rows <= few[0]:
-        return [(n_rows, _LAST_STEPS)]
-    return [few, many if n_rows > many[0] else (many[0], _LAST_STEPS)]
+def _descended(
+    evidence: _Evidence, theta: Array, inverse: Array, bounds: tuple[Array, Array]
+) -> tuple[Array, Array]:
+    """Return where a search ends, and the inverse of the Hessian there (BFGS)."""
+
+    def value(theta: Array) -> tuple[float, Array]:
+        inside = np.clip(theta, *bounds)
+        found, slopes = evidence(inside)
+        beyond = theta - inside
+        return found + float(beyond @ beyond), np.where(beyond == 0.0, slopes, 2.0 * beyond)
+
+    passed = [value(theta)[0]]
+
+    def has_gained(intermediate_result: optimize.OptimizeResult) -> None:
+        passed.append(intermediate_result.fun)
+        last = passed[-1 - _STEPS_OF_GAIN :]
+        if len(last) > _STEPS_OF_GAIN and last[0] - last[-1] < _LEAST_GAIN:
+            raise StopIteration
+
+    options: Any = {"maxiter": _STEPS, "hess_inv0": _definite(inverse)}
+    found = optimize.minimize(
+        value, theta, jac=True, method="BFGS", callback=has_gained, options=options
+    )
+    return np.clip(found.x, *bounds), np.asarray(found.hess_inv)
+
+
+def _definite(matrix: Array) -> Array:
+    """Return a symmetric matrix with no eigenvalue much below the usual ones."""
+    values, vectors = np.linalg.eigh(0.5 * (matrix + matrix.T))
+    root = vectors * np.sqrt(np.maximum(values, _LEAST_EIGENVALUE * np.median(values)))
+    return np.asarray(root @ root.T)

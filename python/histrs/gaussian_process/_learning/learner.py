@@ -141,7 +141,7 @@ class Search:
     method: OptimizerName
     callback: Callable[[float], None]
     kernels: Sequence[Any] = ()
-    max_iter: int | None = None
+    least_gain: float = 0.0
     history: History = field(default_factory=History, init=False)
 
     def _record(self, values: Hyperparameters, likelihood: float) -> None:
@@ -280,18 +280,18 @@ class Search:
         value, theta = objective.best
         # A line search may end in the noise of the solver, which does no harm once it has moved.
         settled_well = result.success or result.status == 99
-        # Few steps are no complaint where no more were asked for.
-        ends = (0, options["options"]["maxiter"] if self.max_iter is None else -1)
+        ends = (0, options["options"]["maxiter"])
         stuck = not settled_well and result.nit in ends
         return Optimum(space.unpack(theta), -value, str(result.message) if stuck else None)
 
     def _gradient_options(self, n_outputs: int) -> dict[str, Any]:
-        least_gain = _SETTLED * float(self.likelihood.shape[0] * n_outputs)
+        settled = _SETTLED * float(self.likelihood.shape[0] * n_outputs)
+        least_gain = max(settled, self.least_gain)
         return {
             "method": "L-BFGS-B",
             "jac": True,
             "callback": _Settled(least_gain),
-            "options": {"maxiter": self.max_iter or _MAX_ITER, "ftol": 1e-9},
+            "options": {"maxiter": _MAX_ITER, "ftol": 1e-9},
         }
 
     def _simplex_options(self, space: SearchSpace, start: Array) -> dict[str, Any]:
@@ -321,6 +321,8 @@ class Learner:
     verbose: int
     warns: bool = True
     """Whether it tells the user; of parts of a blend, it does not."""
+    least_gain: float = 0.0
+    """Two steps in a row that gain less are the last."""
     history: dict[str, Array] | None = field(default=None, init=False)
     """Every evaluation of the last search; None where there was none."""
 
@@ -337,12 +339,8 @@ class Learner:
         start: Hyperparameters,
         likelihood: BaseLikelihood,
         names: Collection[str] | None = None,
-        max_iter: int | None = None,
     ) -> Hyperparameters:
-        """Return the hyper-parameters of largest likelihood: all that are free, or some.
-
-        `max_iter` ends a search from a start that is nearly there.
-        """
+        """Return the hyper-parameters of largest likelihood: all that are free, or some."""
         self.history = None
         space = self.space(start)
         if names is not None:
@@ -369,7 +367,9 @@ class Learner:
             SearchProgress(self.name, self.verbose) as progress,
             blas_threads_at_most(1) if few else nullcontext(),
         ):
-            search = Search(likelihood, space, self.search.method, progress, kernels, max_iter)
+            search = Search(
+                likelihood, space, self.search.method, progress, kernels, self.least_gain
+            )
             best = search.run(self.search.n_restarts, lambda: np.random.default_rng(self.seed()))
         self.history = search.history.arrays(space.names)
         if best.complaint is not None:

@@ -28,8 +28,6 @@ _COARSE = 32
 _WEIGHTS = 2048
 _MOST_LEVELS = 512
 _FEWEST_LEVELS = 16
-# Steps on all levels, from where the search on few ended.
-_FEW_STEPS = 1
 # More weights are too many to factorise.
 _MOST_WEIGHTS = 10_000
 _BOUNDS = (1e-7, 1e5)
@@ -61,10 +59,7 @@ def learn(
         kernel = _with_pairs(problem, asked.pairs, values, likelihood, n_categories)
         bound = problem.bind(kernel)
         values = learner.best(replace(values, kernel=kernel), problem.likelihood(bound))
-    if n_levels > coarse:
-        bound = bound.with_kernel(values.kernel.with_levels(n_levels))
-        values = replace(values, kernel=bound.kernel)
-        values = learner.best(values, problem.likelihood(bound), max_iter=_FEW_STEPS)
+    values = replace(values, kernel=values.kernel.with_levels(n_levels))
     return values, bound.with_kernel(values.kernel)
 
 

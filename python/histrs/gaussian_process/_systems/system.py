@@ -170,8 +170,7 @@ class System:
 
     def __getstate__(self) -> dict[str, Any]:
         """Return what cannot be computed again, such as a factor of all rows."""
-        left_out = () if self.bound.has_weights else ("factor",)
-        return {k: v for k, v in vars(self).items() if k not in left_out}
+        return {k: v for k, v in vars(self).items() if k != "factor"}
 
     def check(self) -> None:
         """Fail, with the index and the cure, where the system cannot be solved."""

@@ -38,8 +38,11 @@ MemberName: TypeAlias = Literal["even", "levels", "radial", "ranks"]
 
 # Tolerance of solves, which factors hardly have a use for.
 _TOL = 1e-6
-# Pairs of columns that curves are added to.
+# Pairs of columns that curves are added to, and values of a column that functions of these have.
 _PAIRS = 10
+_KNOTS = (4, 12)
+# What a search of weights must gain in a step to go on, in units of the log evidence.
+_LEAST_GAIN = 1.0
 # Rows below which pairs are not looked for.
 _ROWS_OF_PAIRS = 100
 # Weights that functions of all columns have together, and levels of a column at most.
@@ -274,11 +277,21 @@ def learn_levels(X: Array, targets: Targets, n_pairs: int) -> Posterior:
     n_levels = min(_WEIGHTS, len(X) // 2) // max(X.shape[1], 1)
     functions = Intersection(levels=int(np.clip(n_levels, 2, _MOST_LEVELS)))
     has_pairs = n_pairs > 0 and X.shape[1] > 1 and len(X) >= _ROWS_OF_PAIRS
-    kernel = functions + Interactions(n_pairs) if has_pairs else functions
+    kernel = functions
+    if has_pairs:
+        # Their weights are about as many as the rows at most.
+        n_knots = int(np.clip(1.0 + np.sqrt(len(X) / n_pairs), *_KNOTS))
+        kernel = functions + Interactions(n_pairs, n_knots=n_knots)
     terms = AdditiveTerms.of(Constant(), kernel)
     start = Hyperparameters(np.array([0.1]), np.array([1.0]), None)
     learner = Learner(
-        "TabularGP", LikelihoodSearch(), _BOUNDS, lambda: targets.seed, 0, warns=False
+        "TabularGP",
+        LikelihoodSearch(),
+        _BOUNDS,
+        lambda: targets.seed,
+        0,
+        warns=False,
+        least_gain=_LEAST_GAIN,
     )
     n_categories = targets.rows.codes.shape[1]
     values, bound = levels.learn(problem, terms, start, learner, n_categories)

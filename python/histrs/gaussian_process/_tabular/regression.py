@@ -84,7 +84,7 @@ class RegressionFit:
             return found
         # Nearly the same kernels, where members were kept.
         targets = replace(targets, before=found._kernels)
-        plain = cls._learned(targets, y, names, IDENTITY)
+        plain = cls._learned(targets, y, tuple(found.errors), IDENTITY)
         told = targets.told
         means = np.column_stack([fit.left_out_moments[0] for fit in (found, plain)])
         shares = simplex_weights(y[told], means, rows_of(targets.weights, told))
