@@ -35,6 +35,11 @@ class _Column(PickledByFields):
         """Functions less their means over training rows."""
         return np.asarray(self.functions - self.counts @ self.functions / self.counts.sum())
 
+    def evaluate(self, W: Array, out: Array) -> None:
+        """Write functions with weights `W` at each code."""
+        # In place, since pages of large matrices take longer than products.
+        np.matmul(self.functions, W, out=out)
+
 
 def _counted(X: Array, feature: int, weights: Array | None) -> tuple[Array, Array]:
     """Return the distinct values of a column, and how many rows have each."""
@@ -198,6 +203,13 @@ class LevelPair(PickledByFields):
         """What part of the rows is around each product, of shape (1, n_weights)."""
         return np.asarray(np.kron(self.first.shares[:1], self.second.shares[:1]).astype(np.float64))
 
+    def evaluate(self, W: Array, out: Array) -> None:
+        """Write functions with weights `W` at each cell, by one column after the other."""
+        first, second = self.first.centred, self.second.centred
+        (n, n_first), (m, n_second), n_outputs = first.shape, second.shape, W.shape[1]
+        half = first @ W.reshape(n_first, n_second * n_outputs)
+        np.matmul(second, half.reshape(n, n_second, n_outputs), out=out.reshape(n, m, n_outputs))
+
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
         n_codes = np.uint16(len(self.second.points))
@@ -324,10 +336,9 @@ class LevelKernel(PickledByFields, Parametrised):
 
     def to_codes(self, W: Array) -> Array:
         """Return functions with weights `W` at each code; the constant is of the first."""
-        # In place, since pages of large matrices take longer than products.
         found = np.empty((self._parts[-1][1].stop, W.shape[1]))
         for term, codes, weights in self._parts:
-            np.matmul(term.functions, W[weights], out=found[codes])
+            term.evaluate(W[weights], found[codes])
         found[: self.n_codes[0]] += W[-1]
         return found
 
