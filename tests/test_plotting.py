@@ -7,7 +7,11 @@ import pandas as pd
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process import (
+    IntersectionGPClassifier,
+    IntersectionGPRegressor,
+    TabularGPRegressor,
+)
 from histrs.gaussian_process.kernels import Interactions, Intersection
 from histrs.kernel_approximation import AdditiveChi2Map
 from histrs.plotting import (
@@ -256,6 +260,19 @@ def test_explanation_of_one_row(rng):
     names = [label.get_text() for label in ax.get_yticklabels()]
     assert names[2] == "2 others"
     assert names[0] == f"{'abcd'[order[0]]} = {X.iloc[1, order[0]]:.4g}"
+    assert ax.get_xlabel().endswith(f"{model.predict(X[1:2])[0]:.4g}")
+
+
+def test_explanation_of_a_blend_has_a_bar_for_its_remainder(rng):
+    X = pd.DataFrame({"a": rng.random(120), "b": rng.choice(["u", "v"], 120)})
+    y = 3.0 * X["a"] + (X["b"] == "v")
+    model = TabularGPRegressor(random_state=0, target_transform="identity").fit(X, y)
+    explanation = model.explain(X[:2])
+    ax = plot_explanation(explanation, 1)
+    names = [label.get_text() for label in ax.get_yticklabels()]
+    assert f"b = {X['b'][1]}" in names
+    assert names[-1] == "all else"
+    assert ax.patches[-1].get_width() == pytest.approx(explanation.remainder[1])
     assert ax.get_xlabel().endswith(f"{model.predict(X[1:2])[0]:.4g}")
 
 

@@ -47,6 +47,7 @@ from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._state import replaced_whole
 from histrs.gaussian_process._tabular.base import BaseTabularGP, Members, averages
 from histrs.gaussian_process._tabular.classification import ClassFit
+from histrs.gaussian_process._tabular.explanation import Parts, parts_of_classes, parts_of_target
 from histrs.gaussian_process._tabular.members import Member, weights_by_name
 from histrs.gaussian_process._tabular.regression import RegressionFit
 from histrs.gaussian_process._tabular.rows import Reader, TableRows
@@ -435,6 +436,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
             for weight, member in zip(fit.weights, fit.members, strict=True)
         ]
 
+    def _parts(self) -> list[Parts]:
+        return [parts_of_target(fit, self._reader.sources) for fit in self._fits]
+
     def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
         found = [averages(fit.weights, fit.members, parts) for fit in self._fits]
         pairs = zip(found, self._fits, strict=True)
@@ -707,14 +711,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         return np.asarray(logs[:, 1] - logs[:, 0] if len(self.classes_) == 2 else logs)
 
     def _probabilities(self, X: Any) -> Array:
-        def ask(fit: ClassFit, rows: TableRows, weights: Array | None) -> Array:
-            found = fit.pool.probabilities(fit.scores(rows))
-            if weights is None:
-                return found
-            several = found.reshape(*weights.shape, -1)
-            return np.asarray(np.einsum("ij,ijk->ik", weights, several))
-
-        return self._answers(X, ask)
+        return self._answers(X, ClassFit.probabilities)
 
     def summary(self) -> str:
         """Return the log loss of rows that are left out, and a line for each member.
@@ -731,6 +728,9 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     def _weighted_members(self) -> list[tuple[float, Member]]:
         fit = self._of_classes
         return list(zip(fit.weights.tolist(), fit.members, strict=True))
+
+    def _parts(self) -> list[Parts]:
+        return [parts_of_classes(self._of_classes, self._reader.sources)]
 
     def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
         fit = self._of_classes

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from histrs._estimator import documented
 from histrs.gaussian_process._posterior.functions import Explanation
+from histrs.gaussian_process._tabular.explanation import TabularExplanation
 from histrs.plotting._docs import AXES
 from histrs.plotting._pyplot import import_pyplot
 
 
 @documented(AXES)
 def plot_explanation(
-    explanation: Explanation,
+    explanation: Explanation | TabularExplanation,
     row: int = 0,
     *,
     output: int = 0,
@@ -27,8 +29,9 @@ def plot_explanation(
 
     Parameters
     ----------
-    explanation : Explanation
-        Result of `IntersectionGPRegressor.explain` or `IntersectionGPClassifier.explain`.
+    explanation : Explanation or TabularExplanation
+        Result of `explain`, of `IntersectionGPRegressor` or `TabularGPRegressor`, or of their
+        classifiers. The latter have one more bar, for the remainder.
     row : int, default=0
         Which of its rows.
     {output}
@@ -71,6 +74,11 @@ def plot_explanation(
     if len(rest) > 0:
         names.append(f"{len(rest)} others")
         heights, bands = np.append(heights, adds[rest].sum()), np.append(bands, 0.0)
+    remainder = 0.0
+    if isinstance(explanation, TabularExplanation):
+        remainder = float(explanation.remainder.reshape(values.shape[0], -1)[row, output])
+        names.append("all else")
+        heights, bands = np.append(heights, remainder), np.append(bands, 0.0)
     if ax is None:
         _, ax = import_pyplot().subplots(figsize=(6, 1.0 + 0.28 * len(names)), layout="constrained")
     positions = np.arange(len(names))
@@ -80,14 +88,17 @@ def plot_explanation(
     ax.set_yticks(positions, names)
     ax.invert_yaxis()
     offset = float(np.ravel(explanation.offset)[output])
-    ax.set_xlabel(f"added to {offset:.4g}, which gives {offset + float(adds.sum()):.4g}")
+    sum_of_all = offset + float(adds.sum()) + remainder
+    ax.set_xlabel(f"added to {offset:.4g}, which gives {sum_of_all:.4g}")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
 
 
-def _label(explanation: Explanation, row: int, term: int) -> str:
+def _label(explanation: Explanation | TabularExplanation, row: int, term: int) -> str:
     """Return the name of a term with the values of its features."""
     n_features = explanation.data.shape[1]
     own = [term] if term < n_features else explanation.pairs[term - n_features]
-    return ", ".join(f"{explanation.names[d]} = {explanation.data[row, d]:.4g}" for d in own)
+    held = [explanation.data[row, d] for d in own]
+    texts = [f"{value:.4g}" if isinstance(value, Real) else str(value) for value in held]
+    return ", ".join(f"{explanation.names[d]} = {text}" for d, text in zip(own, texts, strict=True))

@@ -222,11 +222,10 @@ class WeightFactor:
         """The same between any two codes: rows are predicted a block at a time, and often."""
         return self._bound.between_codes(self._covariance)
 
-    def function_variance(self, feature: int) -> Array:
-        """Return the posterior variance of a feature's function at its codes."""
-        ramps, weights = self._bound.kernel.part(feature)
-        inner = self._covariance[weights, weights]
-        variance: Array = self._s * np.einsum("ij,jk,ik->i", ramps, inner, ramps, optimize=True)
+    def variance_of(self, ramps: Array, weights: Any) -> Array:
+        """Return the posterior variances of functions that are ramps times some of the weights."""
+        inner = self._covariance[weights][:, weights]
+        variance: Array = self._s * np.einsum("ij,ij->i", ramps @ inner, ramps)
         return np.maximum(variance, 0.0)
 
     def inverse_diagonal(self) -> Array:

@@ -405,7 +405,7 @@ class Levels:
         values: Array = ramps @ W[of_term]
         if not with_variance:
             return values, None
-        variances = [system.factor.function_variance(k) for system in posterior.systems]
+        variances = [system.factor.variance_of(ramps, of_term) for system in posterior.systems]
         return values, np.column_stack(variances) * posterior.amplitude
 
 

@@ -23,8 +23,15 @@ from histrs._estimator import BaseEstimator
 from histrs._frames import Column, chosen, columns_of, is_table
 from histrs._typing import Array
 from histrs._weights import RowWeights
+from histrs.gaussian_process._kernels.levels import evenly
 from histrs.gaussian_process._rows import telling
 from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._tabular.explanation import (
+    MOST_AVERAGED,
+    Parts,
+    TabularExplanation,
+    explained,
+)
 from histrs.gaussian_process._tabular.gaps import filled, has_gaps
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.partial_dependence import (
@@ -271,6 +278,58 @@ class BaseTabularGP(BaseEstimator):
         mean, std = fitted._averaged(parts)
         shape = tuple(len(values) for values in grid)
         return PartialDependence(indices, tuple(grid), _on_grid(mean, shape), _on_grid(std, shape))
+
+    def explain(self, X: Any) -> TabularExplanation:
+        r"""Take predictions apart by feature, and by pair of features.
+
+        Of the members, "levels" alone is a sum of functions :math:`f_t` of features and pairs,
+        each with a mean of 0 over training rows. With its weight `w` in the blend, a prediction
+        is
+
+        .. math:: \hat y(x) = c + w \sum_t f_t(x_t) + r(x),
+
+        where `c` is the mean prediction of training rows, and `r` is what all else adds.
+
+        A regressor whose target is transformed predicts the transformed target here. A classifier
+        predicts log odds of the second of two classes, or of each. They are probabilities where
+        its functions are, which have too many levels for log odds.
+
+        Parameters
+        ----------
+        X : {array-like, data frame} of shape (n_samples, n_features)
+            Rows, as for `predict`.
+
+        Returns
+        -------
+        explanation : TabularExplanation
+            Named tuple ``(names, data, values, std, offset, pairs, remainder, prediction, scale,
+            fraction)``. `fraction` says how much of the variance of predictions `values` cover.
+
+        Raises
+        ------
+        ValueError
+            If `X` has other columns than the fit.
+        """
+        check_is_fitted(self)
+        # A fit in another thread replaces the state whole.
+        fitted = copied(self)
+        fitted._read(X, reset=False)
+        columns = fitted._columns(X)
+        names = getattr(fitted, "feature_names_in_", None)
+        if names is None:
+            names = np.array([f"x{d}" for d in range(len(columns))], dtype=object)
+        n_rows = len(fitted._rows.values)
+        return explained(
+            fitted._parts(),
+            names,
+            np.column_stack([column.objects() for column in columns]),
+            fitted._rows.at(evenly(n_rows, min(n_rows, MOST_AVERAGED))),
+            lambda ask: fitted._answers(X, lambda _, *rows: ask(*rows)),
+        )
+
+    def _parts(self) -> list[Parts]:
+        """Return each blend as a sum over columns, and the rest."""
+        raise NotImplementedError
 
     def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
         """Return mean and standard deviation of the average prediction over groups of rows."""

@@ -95,6 +95,17 @@ class ClassFit:
         found = np.stack([member.mean(rows) for member in self.members], axis=2)
         return np.asarray(self.centre + self.unit * (found @ self.weights))
 
+    def probabilities(self, rows: TableRows, weights: Array | None) -> Array:
+        """Return probabilities of classes, of several predictions a row with weights."""
+        return averaged_rows(self.pool.probabilities(self.scores(rows)), weights)
+
+
+def averaged_rows(found: Array, weights: Array | None) -> Array:
+    """Return weighted means of several predictions of each row; None for one."""
+    if weights is None:
+        return found
+    return np.asarray(np.einsum("ij,ijk->ik", weights, found.reshape(*weights.shape, -1)))
+
 
 def _indicators(codes: NDArray[np.intp], n_classes: int) -> Array:
     """Return indicators of the second of two classes, or of each."""
