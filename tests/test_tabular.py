@@ -12,10 +12,18 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import minimize
 from sklearn.base import clone
+from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
+from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, r2_score
-from sklearn.model_selection import GridSearchCV, cross_val_predict, train_test_split
+from sklearn.model_selection import (
+    GridSearchCV,
+    cross_val_predict,
+    cross_val_score,
+    train_test_split,
+)
+from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -720,6 +728,32 @@ def test_rows_that_cannot_be_added_leave_everything_as_it_was():
     before = log_loss(labels, classifier.predict_proba(X))
     classifier.partial_fit(X[40:], labels[40:])
     assert log_loss(labels, classifier.predict_proba(X)) < before
+
+
+def test_standard_deviations_go_through_the_tools_that_the_guide_names():
+    X, y = curved(0, 60)
+    y = np.exp(y)
+    model = TabularGPRegressor(random_state=0)
+    pipeline = make_pipeline(StandardScaler(), model).fit(X, y)
+    search = GridSearchCV(model, {"target_transform": ["log"]}, cv=2).fit(X, y)
+    transformed = TransformedTargetRegressor(clone(model), func=np.log, inverse_func=np.exp)
+    transformed.fit(X, y)
+    others = (
+        (search, TypeError),
+        (transformed, AttributeError),
+        (VotingRegressor([("model", model)]).fit(X, y), TypeError),
+        (MultiOutputRegressor(model).fit(X, np.column_stack([y, y])), TypeError),
+    )
+    for asked in ({"return_std": True}, {"return_quantiles": [0.1, 0.5]}):
+        expected = pipeline[-1].predict(pipeline[:-1].transform(X), **asked)
+        for one, other in zip(pipeline.predict(X, **asked), expected, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert len(search.best_estimator_.predict(X, **asked)) == 2
+        for tool, error in others:
+            with pytest.raises(error):
+                tool.predict(X, **asked)
+    scores = cross_val_score(model, X, y, cv=2, scoring=lambda m, X, y: m.score_density(X, y))
+    assert np.all(np.isfinite(scores))
 
 
 def test_models_are_searched_and_kept():
