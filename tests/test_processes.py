@@ -359,6 +359,16 @@ elif what == "ProductQuantizer":
     from histrs.quantization import ProductQuantizer
     X = rng.random((20_000, 64))
     call = lambda: ProductQuantizer(n_blocks=8, n_codes=256, random_state=0).fit(X)
+elif what.startswith("TabularGPRegressor"):
+    from histrs.gaussian_process import TabularGPRegressor
+    from histrs.gaussian_process._tabular import members
+    X = rng.normal(size=(2500, 12))
+    y = X[:, 0] * X[:, 1] + 0.1 * rng.normal(size=len(X))
+    model = TabularGPRegressor(random_state=0)
+    if what.endswith("products"):
+        members.MOST_FACTORISED = 500
+        model.set_params(members=["levels", "ranks"])
+    call = lambda: model.fit(X, y)
 
 print("ready", flush=True)
 try:
@@ -384,6 +394,8 @@ except KeyboardInterrupt:
         "KernelProjectionMap",
         "ExpChi2Sampler",
         "ProductQuantizer",
+        "TabularGPRegressor",
+        "TabularGPRegressor, products",
     ],
 )
 def test_ctrl_c_stops_single_long_calls_within_a_second(what):

@@ -45,7 +45,7 @@ from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.distances import _Evidence, learn
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
-from histrs.gaussian_process._tabular import base, members
+from histrs.gaussian_process._tabular import base, classification, groups, members, regression
 from histrs.gaussian_process._tabular import numbers as columns
 from histrs.gaussian_process._tabular.blend import ClassPool, simplex_weights
 from histrs.gaussian_process._tabular.gaps import filled
@@ -1091,6 +1091,27 @@ def test_bad_tables_are_refused_and_change_nothing(make):
         with pytest.raises(ValueError, match=message):
             model.fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(answers(model, X), before)
+
+
+@BOTH
+@pytest.mark.parametrize("stage", ["learn", "leave_one_out", "simplex_weights", "members_of"])
+def test_a_fit_that_is_left_changes_nothing(make, stage, monkeypatch):
+    X, y = told(make, 120)
+    model = make(random_state=0).fit(X, y)
+    before, expected = dict(vars(model)), answers(model, X)
+
+    def leave(*_, **__):
+        raise KeyboardInterrupt
+
+    for module in (groups, members, classification, regression):
+        if hasattr(module, stage):
+            monkeypatch.setattr(module, stage, leave)
+    for ask in (model.fit, make().fit):
+        with pytest.raises(KeyboardInterrupt):
+            ask(X[:110], y[:110])
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+    np.testing.assert_array_equal(answers(model, X), expected)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf])

@@ -31,15 +31,21 @@ def leavable(work: Callable[..., Result], *arguments: Any, **options: Any) -> Re
         return work(*arguments, **options)
     outcome: Future[Result] = Future()
     context = copy_context()
+    # A condition that Ctrl-C interrupts may release the lock that the other thread holds.
+    ended = threading.Lock()
+    ended.acquire()
 
     def run() -> None:
         try:
             outcome.set_result(context.run(work, *arguments, **options))
         except BaseException as error:
             outcome.set_exception(error)
+        finally:
+            ended.release()
 
     threading.Thread(target=run, name="histrs-call", daemon=True).start()
-    _wait([outcome])
+    while not ended.acquire(timeout=_LOOK):
+        pass
     return outcome.result()
 
 
