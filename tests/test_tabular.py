@@ -45,6 +45,7 @@ from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.distances import _Evidence, learn
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
+from histrs.gaussian_process._memory import free_memory, physical_memory
 from histrs.gaussian_process._tabular import base, classification, groups, members, regression
 from histrs.gaussian_process._tabular import numbers as columns
 from histrs.gaussian_process._tabular.blend import ClassPool, simplex_weights
@@ -1091,6 +1092,33 @@ def test_bad_tables_are_refused_and_change_nothing(make):
         with pytest.raises(ValueError, match=message):
             model.fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(answers(model, X), before)
+
+
+@BOTH
+def test_a_fit_that_memory_does_not_hold_is_refused_with_what_would_fit(make, monkeypatch):
+    X, y = told(make, 120)
+    model = make(random_state=0).fit(X, y)
+    before = answers(model, X)
+    monkeypatch.setattr(base, "free_memory", lambda: 8.0 * 9 * 100.5**2)
+    with pytest.raises(MemoryError, match=r"120 rows takes .* GB, .* Fit at most 100 rows, or mem"):
+        model.fit(X, y)
+    np.testing.assert_array_equal(answers(model, X), before)
+    model.fit(X[:100], y[:100])
+    make(members=["levels"]).fit(X, y)
+    # Of many rows, pairs take two bytes each.
+    monkeypatch.setattr(base, "MOST_FACTORISED", 50)
+    monkeypatch.setattr(base, "most_rows_of_pairs", lambda n: n)
+    model.fit(X, y)
+    monkeypatch.setattr(base, "free_memory", lambda: 110.5**2)
+    with pytest.raises(MemoryError, match=r"Fit at most 13 rows"):
+        model.fit(X, y)
+    monkeypatch.setattr(base, "MOST_FACTORISED", 10)
+    with pytest.raises(MemoryError, match=r"Fit at most 110 rows"):
+        model.fit(X, y)
+
+
+def test_free_memory_is_part_of_all():
+    assert 0.0 < free_memory() <= physical_memory()
 
 
 @BOTH

@@ -24,6 +24,7 @@ from histrs._frames import Column, chosen, columns_of, is_table
 from histrs._typing import Array
 from histrs._weights import RowWeights
 from histrs.gaussian_process._kernels.levels import evenly
+from histrs.gaussian_process._memory import free_memory
 from histrs.gaussian_process._rows import telling
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._tabular.explanation import (
@@ -33,7 +34,13 @@ from histrs.gaussian_process._tabular.explanation import (
     explained,
 )
 from histrs.gaussian_process._tabular.gaps import filled, has_gaps
-from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
+from histrs.gaussian_process._tabular.members import (
+    MOST_FACTORISED,
+    Member,
+    MemberName,
+    Targets,
+    most_rows_of_pairs,
+)
 from histrs.gaussian_process._tabular.partial_dependence import (
     PartialDependence,
     check_features,
@@ -50,6 +57,8 @@ Members: TypeAlias = Literal["auto"] | Sequence[MemberName]
 # Rows whose predictions are in memory at once, and of those with gaps.
 _BLOCK = 1024
 _GAPPY = 64
+# Matrices of all pairs of rows that a fit holds at once, where these are factorised.
+_MATRICES = 9
 
 
 class BaseTabularGP(BaseEstimator):
@@ -169,6 +178,8 @@ class BaseTabularGP(BaseEstimator):
     ) -> Targets:
         """Return rows and weights, of which targets are yet to come."""
         n, random = len(rows.values), check_random_state(self.random_state)
+        if tuple(self.members) != ("levels",):
+            check_free_memory(n)
         return Targets(
             rows,
             np.zeros((n, 1)),
@@ -345,6 +356,22 @@ class BaseTabularGP(BaseEstimator):
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
         return tags
+
+
+def check_free_memory(n_rows: int) -> None:
+    """Fail before a fit of rows with their pairs, if less memory is free than it takes."""
+    of_factor, free = 8.0 * _MATRICES, free_memory()
+    is_factorised = n_rows <= MOST_FACTORISED
+    needed = of_factor * n_rows**2 if is_factorised else float(most_rows_of_pairs(n_rows)) ** 2
+    if needed <= free:
+        return
+    most = int((free / of_factor) ** 0.5)
+    if most > MOST_FACTORISED:
+        most = max(MOST_FACTORISED, int(free**0.5))
+    raise MemoryError(
+        f"A fit of {n_rows} rows takes {needed / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free. "
+        f'Fit at most {most} rows, or members=["levels"], whose memory is linear in the rows.'
+    )
 
 
 def averages(

@@ -307,8 +307,14 @@ _views: dict[MemberName, Callable[[TableRows], Array]] = {
 }
 
 
-def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
+def most_rows_of_pairs(n_rows: int) -> int:
+    """Return how many of many rows have their pairs kept."""
     most = max(MOST_FACTORISED + 1, min(_MOST_STORED, most_stored_rows(_MEMORY_SHARE)))
+    return min(n_rows, most)
+
+
+def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
+    most = most_rows_of_pairs(len(targets.T))
     if len(targets.T) > most:
         some = np.sort(targets.order[-most:])
         targets = replace(targets.of_rows(some), n_held_out=len(targets.told))
