@@ -13,6 +13,15 @@ from tests.test_interface import METHODS, documented
 LONGEST = 35
 MEAN = 18.0
 LONGEST_DOCSTRING = 600
+LONGEST_PAGE = 1000
+PARTS = [
+    "```python",
+    "](../images/",
+    "\n## What to choose",
+    "\n## When something else is better",
+    "\n## How it works",
+    "\n## Reference",
+]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (
@@ -108,6 +117,15 @@ def test_sentences_are_short(page):
     long = [s for s, n in zip(found, lengths, strict=True) if n > LONGEST]
     assert not long, f"{page}: sentences of more than {LONGEST} words: {long}"
     assert not lengths or sum(lengths) / len(lengths) <= MEAN, page
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/guide/")])
+def test_pages_of_the_guide_are_short_and_have_one_order(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(text.split()) <= LONGEST_PAGE
+    places = [text.find(part) for part in PARTS]
+    assert -1 not in places
+    assert places == sorted(places)
 
 
 def test_a_long_sentence_is_found():
