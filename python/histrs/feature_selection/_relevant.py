@@ -65,11 +65,11 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
               f_d \sim \mathcal{GP}(0, v_d \min(x_d, x_d')), \qquad \gamma_d \in \{0, 1\},
 
     the additive Gaussian process of the intersection kernel, in which a column may be absent. A
-    Gibbs sampler over which ones are there, with the functions and the noise integrated out, gives
-    the probability of each, ``probabilities_``. Its prior expects that one column matters, so that
-    looking at many columns is paid for ([1]_). Selected is the largest set in
-    which the mean probability of not mattering, the expected rate of false discoveries, is at most
-    `fdr` ([2]_).
+    Gibbs sampler over the columns of the sum, with the functions and the noise integrated out,
+    gives the probability of each, ``probabilities_``. The prior expects one column that matters,
+    which corrects for looking at many columns ([1]_). The largest set is selected whose expected
+    rate of false discoveries is at most `fdr` ([2]_). This rate is the mean of ``1 -
+    probabilities_`` over the set.
 
     Unlike a test of each column alone, such as scikit-learn's `SelectFdr`, it finds functions that
     are not monotone, and leaves out columns that only repeat what others tell.
@@ -293,8 +293,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
             varies = _that_vary(X)
             if not np.ptp(Y, axis=0).any():
                 raise ValueError(
-                    f"Of y, {_MOST_ROWS} rows were drawn, which are all alike: give rows in which "
-                    "y differs more often."
+                    f"The {_MOST_ROWS} rows that were drawn have the same y: give rows in which y "
+                    "differs more often."
                 )
             Y = Y - np.mean(Y, axis=0)
         X, n, square = X[:, varies], len(Y), float(np.sum(Y**2))

@@ -324,7 +324,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         """What turns posterior means into logits: ``(matrix, offset)``."""
         state = self._answering()
         if "_calibration" not in state:
-            raise AttributeError('calibration_ is there after a fit with "leave-one-out".')
+            raise AttributeError('calibration_ needs a fit with calibration="leave-one-out".')
         found: Readout = state["_posterior"].readouts["decision"]
         return found
 

@@ -16,13 +16,13 @@ optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, defau
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
 default="auto"
-    "leave-one-out" predicts left-out rows best; "auto" is this for coordinates of covariances. The
-    others look for the largest marginal likelihood; None keeps what is given.
+    "leave-one-out" minimises the error of left-out rows, and is "auto" for coordinates of
+    covariances. The others maximise the marginal likelihood; None keeps what is given.
 """
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
-    "cholesky" factorises the matrix of all pairs of rows; "cg" solves by conjugate gradients;
-    "auto" takes the cheaper. The other two, of additive kernels, are for comparison.
+    "cholesky" factorises the matrix of all pairs; "cg" runs conjugate gradients; "auto" takes the
+    cheaper. The others are for additive kernels and for comparison.
 tol : float, default=1e-4
     Largest entry of a residual, as a fraction of the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
@@ -43,10 +43,11 @@ class_weight : dict, "balanced" or None, default=None
 """
 _LIKELIHOOD = """
 likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
-    "gaussian" regresses targets +1 and -1. In "bernoulli", each class against all others, and
-    "softmax", functions are logits: a lower log loss, for some ten solves. For additive kernels,
-    "auto" is "bernoulli" for two classes of at most 4,096 rows, and "softmax" for 3 to 64 classes.
-    The latter needs at least 400 rows, and at most 4e10 for rows cubed times classes.
+    "gaussian" regresses targets +1 and -1. In "bernoulli" (each class against all others) and
+    "softmax", functions are logits. Their log loss is lower, and a fit takes about ten times as
+    long. For additive kernels, "auto" is "bernoulli" for two classes of at most 4,096 rows, and
+    "softmax" for 3 to 64 classes. The latter needs at least 400 rows, and at most 4e10 for rows
+    cubed times classes.
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" fits scores to predictions of each training row without it. None keeps the
     posterior, whose probabilities are too certain.

@@ -228,10 +228,9 @@ class SPDGPRegressor(GPRegressor):
 class SPDGPClassifier(GPClassifier):
     r"""Gaussian process classifier on covariance matrices: `GPClassifier` with `Tangent`.
 
-    See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes.
-    Kernel coefficient and noise of "tangent" and "logeuclid" are those by which the model predicts
-    the class of each training matrix best without it, in closed form. Its scores are calibrated in
-    the same way.
+    See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes. For
+    "tangent" and "logeuclid", kernel coefficient and noise minimise the error of leave-one-out
+    predictions, which are in closed form. Its scores are calibrated in the same way.
 
     See Also
     --------

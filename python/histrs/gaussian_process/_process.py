@@ -705,7 +705,7 @@ class GaussianProcess(BaseEstimator):
         """What is predicted where no feature and no pair of features adds anything."""
         posterior: Posterior = self._state()["_posterior"]
         if not isinstance(posterior.system.kernel, GeneralizedKernel | LevelKernel):
-            raise AttributeError(f"intercept_ is not there with {posterior.system.kernel!r}.")
+            raise AttributeError(f"{posterior.system.kernel!r} has no intercept_.")
         return np.broadcast_to(posterior.intercept("mean"), posterior.weights.shape[1:]).copy()
 
     @property

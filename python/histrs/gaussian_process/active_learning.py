@@ -142,11 +142,11 @@ def _check_strategy(strategy: str, model: Model | None = None) -> None:
     """Fail unless there is a strategy of that name, for that kind of model."""
     if strategy not in get_args(Strategy):
         names = ", ".join(repr(name) for name in get_args(Strategy))
-        raise ValueError(f"strategy = {strategy!r} is none of {names}.")
+        raise ValueError(f"strategy = {strategy!r}: choose one of {names}.")
     if isinstance(model, GPRegressor) and strategy in ("mean", "uncertainty"):
         raise ValueError(
-            f"strategy = {strategy!r} asks for rows between classes, of which a regressor has "
-            "none: choose 'variance-reduction', 'variance' or 'random'."
+            f"strategy = {strategy!r} needs classes, which a regressor does not have: "
+            "choose 'variance-reduction', 'variance' or 'random'."
         )
 
 

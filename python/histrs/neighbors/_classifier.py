@@ -44,12 +44,11 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         rows, of shape (n_samples, n_features): flattened matrices need the name of a metric.
         Covariance matrices have "jbld", "airm", "logeuclid" (Euclidean between logarithms) and
         "euclid". Histograms have "chi2", "minmax", "sinkhorn" and "emd", functions of
-        `histrs.metrics`. The kernels "intersection", "hellinger", "jensen_shannon",
-        "additive_chi2" and "exp_chi2" have the distance
-        :math:`k(x, x) + k(y, y) - 2 k(x, y)`. Vectors have "euclidean". A callable is given
-        ``(X, Y, n_jobs=...)`` and `metric_params`, and returns distances of shape (n_X, n_Y). With
-        "precomputed" `X` is distances: in `fit` of all pairs of training samples, later of each
-        query to all training samples.
+        `histrs.metrics`. The kernels "intersection", "hellinger", "jensen_shannon", "additive_chi2"
+        and "exp_chi2" have the distance :math:`k(x, x) + k(y, y) - 2 k(x, y)`. Vectors have
+        "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and `metric_params`, and returns
+        distances of shape (n_X, n_Y). With "precomputed", `X` holds distances: of all pairs of
+        training samples in `fit`, and later of each query to all training samples.
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at
         distance 0 then vote alone. "auto" takes what classifies training samples best by the

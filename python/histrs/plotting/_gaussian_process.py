@@ -157,7 +157,7 @@ def check_output(model: _Model, output: int) -> None:
     """Refuse an output that the model does not have."""
     n_outputs = model.dual_coef_.shape[1]
     if not 0 <= output < n_outputs:
-        raise ValueError(f"output = {output} is not in 0..{n_outputs}.")
+        raise ValueError(f"output = {output}: give a number from 0 to {n_outputs - 1}.")
 
 
 def _of_output(values: Any, output: int) -> Any:

@@ -64,8 +64,8 @@ def masses(X: Matrix, n_jobs: int | None) -> NDArray[Any]:
     empty = np.flatnonzero(~((sums > 0) & np.isfinite(sums)))
     if len(empty) > 0:
         raise ValueError(
-            f"X[{empty[0]}] sums to {sums[empty[0]]}: transport is between histograms of some "
-            "finite mass; drop the row."
+            f"X[{empty[0]}] sums to {sums[empty[0]]}: transport needs a positive, "
+            "finite sum; drop the row."
         )
     return sums
 
@@ -91,8 +91,8 @@ def ground_distance(M: ArrayLike | None, n_bins: int) -> Array:
     if not np.array_equal(checked, checked.T):
         i, j = np.argwhere(checked != checked.T)[0]
         raise ValueError(
-            f"M[{i}, {j}] = {checked[i, j]}, but M[{j}, {i}] = {checked[j, i]}: the ground "
-            "distance of prototypes is symmetric; pass (M + M.T) / 2."
+            f"M[{i}, {j}] = {checked[i, j]}, but M[{j}, {i}] = {checked[j, i]}: prototypes "
+            "need the same cost in both directions; pass (M + M.T) / 2."
         )
     return checked
 

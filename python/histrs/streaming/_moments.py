@@ -116,7 +116,8 @@ class Moments:
     ) -> None:
         if n_features < 1 or n_targets < 0:
             raise ValueError(
-                f"n_features = {n_features}, n_targets = {n_targets}: rows need a column."
+                f"n_features = {n_features}, n_targets = {n_targets}: give at least one feature, "
+                "and no negative number."
             )
         self.n_features = int(n_features)
         self.n_targets = int(n_targets)
@@ -559,7 +560,7 @@ class Moments:
         Moments(n=5000, n_labelled=5000, n_features=50, n_targets=1)
         """
         if checkpoint_every < 1:
-            raise ValueError(f"checkpoint_every = {checkpoint_every}: it is 1 or more.")
+            raise ValueError(f"checkpoint_every = {checkpoint_every}: must be at least 1.")
         name = "" if feature_map is None else digest_of(feature_map)
         source = RowSource(
             *(rows, Y, feature_map, sample_weight),

@@ -98,7 +98,7 @@ def check_entries(M: NDArray[Any]) -> None:
     if len(bad) > 0:
         row, column = bad[0]
         raise ValueError(
-            f"M[{row}, {column}] = {M[row, column]}: a ground distance is non-negative, and "
+            f"M[{row}, {column}] = {M[row, column]}: costs must not be negative, and are "
             "infinite where transport is forbidden; replace the entry."
         )
 

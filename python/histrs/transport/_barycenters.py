@@ -205,11 +205,11 @@ def _check_weights(weights: ArrayLike | None, n: int) -> Rows:
     if len(bad) > 0:
         place = ", ".join(str(i) for i in bad[0])
         value = rows[tuple(bad[0])]
-        raise ValueError(f"weights[{place}] = {value}: weights are finite and non-negative.")
+        raise ValueError(f"weights[{place}] = {value}: weights must be finite and not negative.")
     empty = np.flatnonzero(~rows.any(axis=-1))
     if len(empty) > 0:
         name = "weights" if rows.ndim == 1 else f"weights[{empty[0]}]"
-        raise ValueError(f"{name} sum to 0; one of them at least is positive.")
+        raise ValueError(f"{name} sum to 0: at least one must be positive.")
     return np.ascontiguousarray(rows, dtype=np.float64)
 
 

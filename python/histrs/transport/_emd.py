@@ -205,11 +205,11 @@ def _check_moves(histogram: Matrix, name: str, mass: float) -> None:
     """Raise unless the only row is a histogram that has so much mass."""
     _histrs.check_histograms(to_core(histogram), 1)
     if not (mass >= 0 and np.isfinite(mass)):
-        raise ValueError(f"mass = {mass}: what moves is non-negative and finite.")
+        raise ValueError(f"mass = {mass}: must be finite and not negative.")
     if mass > (1 + _ROUNDING) * histogram.sum():
         raise ValueError(
-            f"{name} sums to {histogram.sum()}, and mass = {mass:g} is to move: lower mass to what "
-            "either has at most."
+            f"mass = {mass:g}, but {name} sums to {histogram.sum()}: give at most the smaller sum "
+            "of both histograms."
         )
 
 

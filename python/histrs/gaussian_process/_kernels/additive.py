@@ -88,9 +88,9 @@ class Interactions(Kernel):
         if self.are_found and self.pairs < 0:  # type: ignore[operator]
             raise ValueError(f"pairs = {self.pairs!r}: give a number of pairs, or the pairs.")
         if not 2 <= self.n_knots <= 256:
-            raise ValueError(f"n_knots = {self.n_knots!r}: it is between 2 and 256.")
+            raise ValueError(f"n_knots = {self.n_knots!r}: must be between 2 and 256.")
         if not 0.0 < self.weight < np.inf:
-            raise ValueError(f"weight = {self.weight!r}: it is positive.")
+            raise ValueError(f"weight = {self.weight!r}: must be positive.")
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self.check()
@@ -216,7 +216,7 @@ def check_pairs(
             raise ValueError(f"{pair_of_user}: a pair needs two features.")
         ordered = (min(i, j), max(i, j))
         if ordered in found:
-            raise ValueError(f"{pair_of_user} is there twice.")
+            raise ValueError(f"{pair_of_user} is given twice: give each pair once.")
         found.append(ordered)
     return np.array(found, dtype=np.intp).reshape(-1, 2)
 
@@ -230,5 +230,5 @@ def _feature(feature: Any, pair_of_user: str, n_features: int, names: NDArray[An
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
         raise ValueError(f"{pair_of_user}: name a feature by its index or by its name.")
     if not 0 <= feature < n_features:
-        raise ValueError(f"{pair_of_user}: feature {feature} is not in 0..{n_features}.")
+        raise ValueError(f"{pair_of_user}: feature {feature} is not one of 0 to {n_features - 1}.")
     return int(feature)

@@ -48,11 +48,11 @@ class Intersection(Kernel):
         likelihood is :math:`e^8` times larger on at most 512 rows, and otherwise "scale". It is
         "scale" where noise and amplitude are not learned.
 
-        "relevance" suits many features of which few matter. It learns weights from those of "auto"
-        on at most 2,048 rows, by the likelihood and a prior on their logarithms. Columns with about
-        as many entries share a factor. The loss on held-out rows says when to stop, perhaps at
-        once. "ard" (automatic relevance determination) maximises the likelihood, and overfits many
-        features.
+        "relevance" suits many features of which few matter. It starts from the weights of "auto",
+        and maximises the likelihood on at most 2,048 rows, with a prior on the logarithms of
+        weights. Columns with about as many entries share a factor. The loss on held-out rows
+        decides when to stop, perhaps at once. "ard" (automatic relevance determination) maximises
+        the likelihood, and overfits many features.
     feature_weights_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight of "ard".
     intercept_variance : float or "auto", default="auto"
@@ -103,7 +103,7 @@ class Intersection(Kernel):
                 f"transform = {self.transform!r}: choose one of {list(get_args(TransformName))}."
             )
         if not 0.0 < self.exponent < np.inf:
-            raise ValueError(f"exponent = {self.exponent!r}: it is positive.")
+            raise ValueError(f"exponent = {self.exponent!r}: must be positive.")
         if self.transform == "identity" and self.exponent != 1.0:
             raise ValueError(
                 f"exponent = {self.exponent} has no effect with transform='identity'; choose "
@@ -244,9 +244,9 @@ class Splines(Kernel):
     def check(self) -> None:
         """Refuse parameters that mean nothing."""
         if not 0.0 < self.slope_weight < np.inf:
-            raise ValueError(f"slope_weight = {self.slope_weight!r}: it is positive.")
+            raise ValueError(f"slope_weight = {self.slope_weight!r}: must be positive.")
         if not 0.0 <= self.rough_weight < np.inf:
-            raise ValueError(f"rough_weight = {self.rough_weight!r}: it is not negative.")
+            raise ValueError(f"rough_weight = {self.rough_weight!r}: must not be negative.")
         check_names_of_weights(self.feature_weights, ("auto", "scale"))
 
     def free(self) -> dict[str, Bounds]:

@@ -59,7 +59,7 @@ impl<'a> Ground<'a> {
     pub(super) fn new(costs: impl Into<Costs<'a>>, reg: f64, with_cost: bool) -> Result<Self> {
         let costs = costs.into();
         if !(reg > 0.0 && reg.is_finite()) {
-            let expected = "it is positive and finite; a tenth of the median of M is a start";
+            let expected = "it must be positive and finite; a tenth of the median of M is a start";
             return Err(Error::Parameter { name: "reg", value: reg, expected });
         }
         if let Some(((row, column), value)) = costs.bad_entry() {
