@@ -152,8 +152,8 @@ class MetricKMeans(MetricClusters):
 
     Notes
     -----
-    A debiased barycentre minimises a divergence, and the cost of transport only nearly; the centres
-    of the least sum are kept.
+    A debiased barycentre minimises a divergence, and the cost of transport only approximately. The
+    centres with the smallest sum are kept.
 
     See Also
     --------

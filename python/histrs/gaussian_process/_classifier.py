@@ -83,8 +83,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     r"""Gaussian process classifier of any kernel.
 
     For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
-    for the class and -1 for all others. Scores are calibrated by what is predicted of training rows
-    without each: in closed form where the matrix is factorised, else by fits without a tenth.
+    for the class and -1 for all others. Scores are calibrated on predictions of left-out training
+    rows: one at a time, in closed form, if the matrix is factorised, and otherwise a tenth at a
+    time.
 
     Parameters
     ----------

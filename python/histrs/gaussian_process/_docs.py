@@ -4,14 +4,14 @@ from __future__ import annotations
 
 _NOISE = """
 noise : float or array-like of shape (n_outputs,), default=0.1
-    Variance of the noise on targets of variance 1, where its search starts; or one an output.
+    Variance of the noise for targets of variance 1, from which the search starts.
 noise_bounds : pair or "fixed", default=(1e-6, 1e12)
     Least and greatest noise in the search; "fixed" leaves it as given.
 """
 _OPTIMIZER = """
 optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, default="auto"
-    How hyper-parameters of largest marginal likelihood are searched for; "auto" is "l-bfgs-b".
-    None keeps what is given.
+    The search for the hyper-parameters of largest marginal likelihood; "auto" is "l-bfgs-b". None
+    keeps what is given.
 """
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
@@ -26,20 +26,19 @@ solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Sol
 tol : float, default=1e-4
     Largest entry of a residual, as a fraction of the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
-    How variances are computed. "exact" solves for each row; "cached" takes a score from directions
-    that are found once; "auto" is "exact" where a system was factorised, else "cached". The others
-    are bounds above, of additive kernels (eqs. 29 and 30).
+    How variances are computed. "exact" solves for each row; "cached" is an approximation with an
+    error of `std_error_`; "auto" is "exact" if a system was factorised, else "cached". The others
+    are upper bounds, for additive kernels (eqs. 29 and 30).
 n_bins : int, Bins or None, default=None
-    Cells per column of a look-up table that predicts in constant time, of an additive kernel; None
-    predicts exactly.
+    For an additive kernel: cells per column of a look-up table, which predicts in constant time.
+    None predicts exactly.
 random_state : int, RandomState or None, default=None
-    Draws starts, and rows and vectors that a kernel is learned from. An int gives the same fit
-    every time.
+    Draws starting points, rows and vectors. An int gives the same fit every time.
 """
 _CLASS_WEIGHT = """
 class_weight : dict, "balanced" or None, default=None
     Weights of the classes, which multiply those of rows. "balanced" makes them inversely
-    proportional to the classes' sums.
+    proportional to the sum of weights of each class.
 """
 _LIKELIHOOD = """
 likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
@@ -86,14 +85,14 @@ GAUSSIAN_PROCESS = {
     "additive_attributes": """
 feature_transform_, exponent_, feature_weights_, intercept_variance_, smoothness_, slope_weight_, \
 rough_weight_, interaction_weight_
-    What the kernel of the fit has in place of its parameters of these names.
+    Values of the kernel's parameters of these names after the fit.
 interactions_, interaction_knots_
     The pairs of features, the strongest first or as they were given, and the knots of each feature
     of a pair.
 intercept_ : ndarray of shape (n_outputs,)
-    The prediction where no feature and no pair of features adds anything.
+    The prediction without the contributions of features and pairs.
 quantization_error_bound_ : ndarray of shape (n_outputs,)
-    With `n_bins`: what no prediction, or score, of any histogram is off by more than.
+    With `n_bins`: a certified bound of the error of any prediction or score.
 """,
 }
 UPDATES = {

@@ -68,13 +68,14 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     kernel_ : Kernel
         The kernel of the fit, without its constant factor.
     noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
-        Variances of the fit, of targets of variance 1; arrays where they are not shared.
+        Variances of the fit, for targets of variance 1; arrays if outputs do not share them.
     theta_ : ndarray of shape (n_hyperparameters,)
         Logarithms of noise, amplitude and the kernel's parameters that are not fixed.
     optimization_history_ : dict of ndarray
         Hyper-parameters that a search tried, and their likelihoods.
     X_fit_, Y_fit_, sample_weight_fit_ : ndarray
-        The training rows, equal ones once; centred targets, NaN where missing; weights, None for 1.
+        The training rows, equal ones once; centred targets, NaN if missing; weights, None if all
+        are 1.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
         Mean of each target, and the unit of its variances.
     dual_coef_, residual_, n_iter_ : ndarray
@@ -82,7 +83,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     std_error_ : float
         Mean relative error of standard deviations on training rows; 0 where they are exact.
     pattern_fits_, pattern_targets_, pattern_rows_ : list
-        Where targets miss different rows: an estimator for each pattern, its targets and rows.
+        If targets are missing in different rows: an estimator for each pattern of missing targets,
+        its targets and its rows.
     {n_features_in_}
     {feature_names_in_}
 

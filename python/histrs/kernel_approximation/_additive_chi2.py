@@ -54,8 +54,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     .. math:: \langle c(x), c(y) \rangle \approx \sum_d \frac{2 x(d) y(d)}{x(d) + y(d)}.
 
-    Then a linear model on the features is one with the kernel. The default is a rational map, which
-    is in no paper, with poles :math:`z_k` where the data are:
+    A linear model on the features is then a model with the kernel. The default is a rational map,
+    which is in no paper, with poles :math:`z_k` in the range of the data:
 
     .. math:: c_k(x) = 2 \sqrt{z_k} \frac{x}{x + z_k} \prod_{j < k} \frac{x - z_j}{x + z_j}.
 

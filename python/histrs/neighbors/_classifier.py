@@ -29,16 +29,16 @@ from histrs.neighbors._docs import NEIGHBORS
 class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """Nearest-neighbour classifier in the metrics of this package.
 
-    Neighbours are those of brute force. Among neighbours at the same distance, the first in
-    training are taken. Cheaper lower bounds save most distances: the divergence of
+    The search is exact. Among neighbours at the same distance, the first training samples are
+    taken. Cheaper lower bounds save most distances: the divergence of
     :func:`~histrs.metrics.jbld_distances` for "airm", and relaxed transport for "emd" and the cost
     of "sinkhorn". Where `M` is a metric, distances to single bins bound transport too.
 
     Parameters
     ----------
     n_neighbors : int or "auto", default=1
-        Neighbours that vote; "auto" takes as many, 56 at most, as classify training samples best by
-        the others, for which the distances of all pairs are computed.
+        Number of neighbours that vote. "auto" tries numbers up to 56, and takes the one that
+        classifies training samples best from the others. It computes the distances of all pairs.
     metric : str or callable, default="auto"
         "auto" takes "jbld" for a stack of matrices, of shape (n_samples, p, p), and "chi2" for
         rows, of shape (n_samples, n_features): flattened matrices need the name of a metric.
@@ -50,9 +50,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         distances of shape (n_X, n_Y). With "precomputed", `X` holds distances: of all pairs of
         training samples in `fit`, and later of each query to all training samples.
     weights : {"uniform", "distance", "auto"}, default="uniform"
-        Whether every neighbour has one vote, or the inverse of its distance; neighbours at
-        distance 0 then vote alone. "auto" takes what classifies training samples best by the
-        others.
+        Whether every neighbour has one vote, or the inverse of its distance; neighbours at distance
+        0 then vote alone. "auto" takes what classifies training samples best from the others.
     {metric_params}
     class_weight : dict, "balanced" or None, default=None
         Factors of the votes of each class; not for several labels per row.
@@ -71,7 +70,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Indices of their labels in `classes_`.
     sample_weight_ : ndarray of shape (n_samples,) or None
-        Factors of their votes, where they differ.
+        Factors of their votes; None if all are equal.
     {n_features_in_}
     {feature_names_in_}
 

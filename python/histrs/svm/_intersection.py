@@ -79,20 +79,20 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     (equation 7a of [1]_) by the stochastic subgradient steps of algorithm 1. Where
     :math:`y_i f(w, x_i) < m`, every :math:`|w_d| < x_{id}` moves by :math:`r y_i`. Then all entries
     shrink by :math:`r \lambda`, but not past zero. Several classes are learned one against the
-    rest. Intercept and units are not in the paper.
+    rest. The paper has neither intercept nor units.
 
     Parameters
     ----------
     margin : float, default=0.03
-        The margin `m` in mean sums of a training row, below 1. Rows of very different sums should
-        be normalised first.
+        The margin `m`, below 1, in units of the mean sum of a training row. Normalise rows of very
+        different sums first.
     alpha : float, default=1e-4
         The strength :math:`\lambda` of the L1 penalty.
     max_iter : int, default=50
         Passes over the data.
     eta0 : float, default=0.1
-        The step `r`, in mean positive entries of the training data. It drops to a tenth after half
-        of the passes.
+        The step `r`. Its unit is the mean positive entry of the training data. It drops to a tenth
+        after half of the passes.
     scale : {"auto", "spread", "none"}, default="auto"
         The units :math:`s_d` of the columns: their standard deviations, or 1. "spread" suits
         columns of different units, and "none" histograms. "auto" takes "spread" if the mean

@@ -56,9 +56,9 @@ def emd_distances(
     M : array-like of shape (n_bins_X, n_bins_Y), default=None
         Cost matrix: non-negative, infinite where transport is forbidden.
     positions : array-like of shape (n_bins, n_dimensions), default=None
-        Where the bins are, in place of `M`: the cost is the Euclidean distance. That of words by
-        their embeddings is the word mover's distance. Costs are computed between the bins with
-        mass of one row of `X` and those of `Y`, and rows are divided by their sums.
+        Positions of the bins, in place of `M`: the cost is their Euclidean distance. With
+        embeddings of words, this is the word mover's distance. Costs are computed between the bins
+        with mass of one row of `X` and those of `Y`, and rows are divided by their sums.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core.
 
@@ -70,9 +70,9 @@ def emd_distances(
     Raises
     ------
     ValueError
-        If an entry is negative, NaN or infinite, a row has another sum than the first or none, or
-        `M` has the wrong shape; the message names row and column. If not one of `M` and `positions`
-        is given.
+        If an entry is negative, NaN or infinite, if a row has no mass or another sum than the
+        first, or if `M` has the wrong shape. The message names row and column. If both of `M` and
+        `positions` are given, or neither.
 
     Warns
     -----
