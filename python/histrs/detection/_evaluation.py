@@ -36,7 +36,7 @@ def non_maximum_suppression(
     scores : array-like of shape (n,)
         Their scores.
     overlap : float, default=0.5
-        The largest area of the intersection over that of the union of two boxes that are kept.
+        The largest ratio of the areas of intersection and union of two boxes that are kept.
 
     Returns
     -------

@@ -206,9 +206,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     ) -> Self:
         """Add rows, of known and of new classes; when it raises, the estimator is as it was.
 
-        The first call on an estimator without data is `fit`, hyper-parameters included. Later
-        calls keep the hyper-parameters, and their posterior is that of a fit on all rows with
-        these, to the tolerance of the solver. They carry sorted columns, factors and
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later calls
+        keep the hyper-parameters. Their posterior equals a fit on all rows with the same
+        hyper-parameters, to the tolerance of the solver. They carry sorted columns, factors and
         preconditioners over; the calibration is learned anew when it is asked for next.
 
         Parameters
@@ -533,9 +533,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         Temperature, matrix and offsets make the labels of training rows likely, each predicted by
         a fit without it. They take no longer than the means.
 
-        With ``calibration=None`` they are what the model says without further fitting: the targets
-        of a row are its latent functions plus Gaussian noise. Only target vectors with a single
-        +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
+        With ``calibration=None`` they are the probabilities of the model, whose targets are latent
+        functions plus Gaussian noise. Only target vectors with a single +1 can occur, so that with
+        the predictive variances :math:`\sigma_c^2` of eq. 3
 
         .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
                   \propto \exp(2 \mu_c / \sigma_c^2),

@@ -37,7 +37,7 @@ random_state : int, RandomState or None, default=None
 """
 _CLASS_WEIGHT = """
 class_weight : dict, "balanced" or None, default=None
-    Weights of the classes, which multiply those of rows. "balanced" makes them inversely
+    Weights of the classes, which multiply the weights of rows. "balanced" makes them inversely
     proportional to the sum of weights of each class.
 """
 _LIKELIHOOD = """
@@ -98,13 +98,12 @@ quantization_error_bound_ : ndarray of shape (n_outputs,)
 UPDATES = {
     "further_weights": """
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows, as those of the fit were; 1 by default.
+    Weights of the rows, as in the fit; 1 by default.
 """,
     "indices": """
 indices : array-like of int
-    Which of the rows of positive weight that `fit` and `partial_fit` were given, counted
-    from 0, each once. Those behind them move up. One of several equal rows takes its own
-    weight alone.
+    Which of the rows of positive weight that `fit` and `partial_fit` were given, counted from 0,
+    each once. Rows behind them move up. One of several equal rows takes its own weight alone.
 """,
 }
 _SAMPLE_WEIGHT = """
@@ -128,8 +127,8 @@ CLASSIFICATION_FIT = {
     "sample_weight": _SAMPLE_WEIGHT,
     "classes": """
 classes : array-like of shape (n_classes,), default=None
-    Labels that the model keeps whether it has rows of them or not, beside those that it
-    keeps already; `y` must then have no others. None lets the classes be those of the rows.
+    Further labels that the model keeps, also if it has no rows of them; `y` must then have no
+    others. None takes the classes of the rows.
 """,
 }
 REGRESSION_FIT = {

@@ -542,10 +542,10 @@ class GaussianProcess(BaseEstimator):
     def forget(self, indices: ArrayLike) -> Self:
         """Remove training rows; when it raises, the estimator is as it was.
 
-        The hyper-parameters stay, and predictions are what a fit on the other rows with these
-        would give, to the tolerance of the solver. A class whose last row goes is a class no more,
-        unless `partial_fit` was given it in `classes`; a calibration is learned anew when it is
-        asked for next.
+        The hyper-parameters stay. Predictions equal a fit on the other rows with the same
+        hyper-parameters, to the tolerance of the solver. A class without rows is removed, unless
+        `partial_fit` was given it in `classes`; a calibration is learned anew when it is asked for
+        next.
 
         Parameters
         ----------

@@ -149,9 +149,10 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     ) -> Self:
         """Add rows; when it raises, the estimator is as it was.
 
-        The first call on an estimator without data is `fit`, hyper-parameters included. Later
-        calls keep the hyper-parameters, and predict what a fit on all rows with these would, to the
-        tolerance of the solver. They carry sorted columns, factors and preconditioners over.
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later calls
+        keep the hyper-parameters. Predictions equal a fit on all rows with the same
+        hyper-parameters, to the tolerance of the solver. They carry sorted columns, factors and
+        preconditioners over.
 
         Parameters
         ----------
@@ -352,7 +353,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         Raises
         ------
         ValueError
-            If more than one of these is asked for, or a probability is not between 0 and 1.
+            If more than one of these is True, or a probability is not between 0 and 1.
         """
         if return_std + return_cov + (return_quantiles is not None) > 1:
             raise ValueError(
@@ -428,9 +429,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         Returns
         -------
         mean : ndarray of the shape of the targets
-            Means (Rasmussen and Williams, 2006, eq. 5.12). The hyper-parameters, the mean of the
-            targets and their unit stay those of all rows. Rows that are equal, targets too, are
-            left out together. NaN where a target is missing.
+            Means (Rasmussen and Williams, 2006, eq. 5.12). All rows determine the hyper-parameters,
+            the mean of the targets and their unit. Rows that are equal, targets too, are left out
+            together. NaN where a target is missing.
         std : ndarray of the same shape
             Predictive standard deviations, noise included, that of a row of little weight being
             larger.

@@ -64,7 +64,7 @@ def query(
     by 1. The next row of a batch is chosen under the covariances that are left.
 
     With more than two classes, :math:`|\mu|` is half of what the score of the best class is above
-    that of the second. For a regressor, only the variance says what a label would teach.
+    that of the second. For a regressor, only the variance decides.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def query(
     ------
     ValueError
         If the strategy is unknown, or needs classes and `model` is a regressor. If the pool has
-        fewer rows than are asked for, or another number of columns than the training data.
+        fewer than `n_instances` rows, or another number of columns than the training data.
 
     References
     ----------

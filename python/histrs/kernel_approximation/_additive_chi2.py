@@ -74,8 +74,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         "periodic" is the map of [2]_ and of scikit-learn's `AdditiveChi2Sampler`, with
         `n_components = 2 sample_steps - 1`.
     domain : "auto" or pair of floats, default="auto"
-        The smallest and the largest positive value that the map is for; "auto" takes those of
-        the training data. A value of 0 has no error.
+        The smallest and the largest positive value that the map is for; "auto" takes both from the
+        training data. A value of 0 has no error.
     per_column : bool, default=False
         Learn a domain, and poles, for each column.
     sample_interval : float, default=None
@@ -253,12 +253,12 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         return features
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the names of the features: those of the input with the component behind.
+        """Return the names of the features: a name of the input and the number of the component.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the input features; None takes those of the training data.
+            Names of the input features; None takes the names of the training data.
 
         Returns
         -------

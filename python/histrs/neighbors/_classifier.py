@@ -61,7 +61,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,), or a list of them
-        The class labels; of several outputs, those of each.
+        The class labels; a list for several outputs.
     {n_neighbors_}
     {metric_}
     {metric_params_}

@@ -33,7 +33,7 @@ def plot_explanation(
         Which of its rows.
     {output}
     max_features : int, default=10
-        At most so many bars; what is left out is one bar without a band.
+        At most so many bars; all other features share one bar without a band.
     {ax}
 
     Returns

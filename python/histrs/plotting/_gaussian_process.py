@@ -40,7 +40,7 @@ def plot_relevance(
         A fitted model, as a rule of ``Intersection(feature_weights="ard")``.
     {feature_names}
     max_features : int, default=20
-        At most so many bars; what is left out is one bar.
+        At most so many bars; all other features share one bar.
     {ax}
 
     Returns

@@ -46,8 +46,8 @@ class CSP(TransformerMixin, StackEstimator):
 
     .. math:: \min_W \sum_c P_c \log \frac{\det \mathrm{diag}(W C_c W^T)}{\det (W C_c W^T)}
 
-    with :math:`P_c` the fraction of class :math:`c`; steps are those of [3]_. Filters are in the
-    order of the bound
+    with :math:`P_c` the fraction of class :math:`c`, by the steps of [3]_. Filters are in the order
+    of the bound
 
     .. math:: I(w) \le \frac12 \Big(\log \sum_c P_c v_c - \sum_c P_c \log v_c\Big),
               \qquad v_c = w^T C_c w

@@ -118,7 +118,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Move the means of the classes towards those of more matrices, by their weights.
+        """Move the means of the classes towards the means of more matrices, by their weights.
 
         {of_classes}
         classes : array-like of shape (n_classes,), default=None

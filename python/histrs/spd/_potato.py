@@ -68,8 +68,8 @@ class Potato(TransformerMixin, RunningMeans):
 
     Notes
     -----
-    For the same matrices, z-scores are those of pyRiemann's ``Potato``. Its `partial_fit` moves by
-    a fraction `alpha` to the mean of all matrices that it is given. A `forgetting` of `alpha` tends
+    For the same matrices, z-scores equal pyRiemann's ``Potato``. Its `partial_fit` moves by a
+    fraction `alpha` to the mean of all matrices that it is given. A `forgetting` of `alpha` tends
     to that fraction.
 
     References

@@ -38,8 +38,8 @@ class Moments:
 
     .. math:: n, \quad m = Z^T 1, \quad H = Z^T Z - m m^T / n, \quad v = Z^T y,
 
-    in `O(D^2)` memory for any number of rows. Moments of parts of a data set merge to those of
-    the whole, in any grouping: chunks, processes, days.
+    in `O(D^2)` memory for any number of rows. Moments of parts of a data set merge to the moments
+    of the whole, in any grouping: chunks, processes, days.
 
     Sums are kept about the mean, and merged as in [2]_, because the difference above loses digits
     if means are large. Rows without targets contribute to the principal directions only.

@@ -96,7 +96,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     scale : {"auto", "spread", "none"}, default="auto"
         The units :math:`s_d` of the columns: their standard deviations, or 1. "spread" suits
         columns of different units, and "none" histograms. "auto" takes "spread" if the mean
-        positive entry of a column is more than a hundred times that of the median column.
+        positive entry of a column is more than a hundred times the one of the median column.
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised as the weights are.
     smoothing : {"none", "continuation"}, default="continuation"
@@ -259,7 +259,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Make one pass over a batch, with the first step length and without smoothing.
 
-        The units of a column are those of the batches up to the first in which it varies. They are
+        The units of a column come from the batches up to the first in which it varies. They are
         kept, so begin with a batch of some hundred rows like those to come.
 
         Parameters

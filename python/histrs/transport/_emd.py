@@ -57,8 +57,8 @@ def emd_distances(
         Cost matrix: non-negative, infinite where transport is forbidden.
     positions : array-like of shape (n_bins, n_dimensions), default=None
         Positions of the bins, in place of `M`: the cost is their Euclidean distance. With
-        embeddings of words, this is the word mover's distance. Costs are computed between the bins
-        with mass of one row of `X` and those of `Y`, and rows are divided by their sums.
+        embeddings of words, this is the word mover's distance. Costs are computed only between bins
+        with mass. Rows are divided by their sums.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core.
 

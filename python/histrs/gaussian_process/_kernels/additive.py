@@ -32,8 +32,8 @@ class Interactions(Kernel):
     features matter, and a pair's function has a mean of 0 over the values of each of its features:
     it holds no main effect. The block of a pair is explicit, so that products take time linear in
     the rows. Pairs are chosen by histograms of the residuals, as in FAST ([1]_). Their weight
-    maximises the marginal likelihood of other rows than those that chose the pairs. Up to 2,048
-    rows, each half has the pairs of the other half. With more rows, 1,024 are held out.
+    maximises the marginal likelihood of rows that did not choose the pairs. Up to 2,048 rows, each
+    half has the pairs of the other half. With more rows, 1,024 are held out.
 
     Parameters
     ----------
