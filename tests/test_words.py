@@ -2,11 +2,13 @@
 
 import importlib
 import re
+import tomllib
 from inspect import cleandoc
 
 import pytest
 
 from docs.images import make_layout
+from histrs.__main__ import main
 from tests.helpers import ROOT
 from tests.test_interface import METHODS, documented
 
@@ -137,6 +139,14 @@ def test_marks_and_abbreviations_do_not_hide_a_sentence():
     text = "**One.** By J. Doe et al. (2010), e.g. [](a.md). (Two.) It is `x. y`! End\n\n* item\n"
     assert len(sentences(text)) == 6
     assert sentences("````{container} card\nA text.\n````\n") == ["A text."]
+
+
+def test_the_project_describes_itself_by_one_sentence(capsys):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    for text in ((ROOT / "README.md").read_text(encoding="utf-8"), capsys.readouterr().out):
+        assert project["description"] in " ".join(text.split())
 
 
 def test_the_drawing_of_the_parts_is_up_to_date():

@@ -1,4 +1,4 @@
-"""Gaussian processes for tables, histograms and covariance matrices, with scikit-learn's API.
+"""Gaussian processes for tables, with scikit-learn's API.
 
 | module | what is in it |
 |---|---|
