@@ -228,7 +228,7 @@ pub enum Error {
         /// Name of the argument.
         name: &'static str,
     },
-    /// An entry of a ground distance is negative or NaN.
+    /// An entry of a cost matrix is negative or NaN.
     #[error(
         "M[{row}, {column}] = {value}: costs must not be negative, and are infinite where \
          transport is forbidden; replace the entry"
@@ -252,7 +252,7 @@ pub enum Error {
         /// The bin.
         bin: usize,
     },
-    /// What has no meaning but for a symmetric ground distance.
+    /// What has no meaning but for a symmetric cost matrix.
     #[error(
         "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre needs \
          the same finite cost in both directions; pass the mean of M and its transpose"

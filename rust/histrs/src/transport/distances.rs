@@ -24,7 +24,7 @@ use crate::transport::step::Domain;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Sinkhorn {
-    /// Weight of the entropy, `1/lambda` in the paper, in the units of the ground distance.
+    /// Weight of the entropy, `1/lambda` in the paper, in the units of the cost matrix.
     pub reg: f64,
     /// Largest L1 error of a marginal, as a part of the mass.
     pub tol: f64,

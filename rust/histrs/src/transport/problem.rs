@@ -1,4 +1,4 @@
-//! The ground distance, and what a block of pairs needs of it.
+//! The cost matrix, and what a block of pairs needs of it.
 
 use std::sync::OnceLock;
 
@@ -28,7 +28,7 @@ const NEGLIGIBLE: f64 = 1e-290;
 /// Blocks of which less than this part of the kernel is used get a kernel of their own.
 const RESTRICTED: f64 = 0.8;
 
-/// A ground distance, measured in units of the regularisation.
+/// A cost matrix, measured in units of the regularisation.
 pub(super) struct Ground<'a> {
     pub(super) costs: Costs<'a>,
     pub(super) reg: f64,

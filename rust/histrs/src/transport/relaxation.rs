@@ -9,7 +9,7 @@ const LARGEST_PENALTY: f64 = 1e9;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Relaxation {
-    /// Divergences from both histograms have these weights, in the units of the ground distance; an
+    /// Divergences from both histograms have these weights, in the units of the cost matrix; an
     /// infinite one keeps its marginal.
     Penalties([f64; 2]),
     /// No marginal exceeds its histogram, and so much moves altogether; `None` is the smaller mass.
@@ -49,7 +49,7 @@ impl std::str::FromStr for Cost {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RelaxedSinkhorn {
-    /// Weight of the entropy, in the units of the ground distance.
+    /// Weight of the entropy, in the units of the cost matrix.
     pub reg: f64,
     /// What the marginals are held to.
     pub relaxation: Relaxation,

@@ -30,7 +30,7 @@ const COARSEST: f64 = 20.0;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Barycenter {
-    /// Weight of the entropy, in the units of the ground distance.
+    /// Weight of the entropy, in the units of the cost matrix.
     pub reg: f64,
     /// Largest L1 error of a marginal, as a part of the mass.
     pub tol: f64,
