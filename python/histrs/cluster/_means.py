@@ -31,7 +31,7 @@ from histrs.transport._ground import GridDistance
 # Of means within an iteration, which are only compared with.
 _TOL = 1e-6
 _TRANSPORT_TOL = 1e-3
-# Least regularisation of a barycentre, as a part of the largest ground distance.
+# Least regularisation of a barycentre, as a fraction of the largest cost.
 _LEAST_REG = 1 / 50
 
 Mean = Callable[..., NDArray[Any]]

@@ -607,7 +607,7 @@ class GaussianProcess(BaseEstimator):
         return state
 
     def _answering(self) -> dict[str, Any]:
-        """Return what was learned, with all that answers are made of."""
+        """Return what was learned, with all that predictions are made of."""
         return self._state()
 
     def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:

@@ -214,7 +214,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         Returns
         -------
         P : ndarray of shape (n_queries, n_classes), or a list of them
-            Shares, in the order of `classes_`; of several outputs, those of each.
+            Fractions of votes, in the order of `classes_`; of several outputs, those of each.
         """
         distances, indices = self.kneighbors(X)
         found = self._shares(votes(distances, self._settings()[1]), indices)
@@ -222,7 +222,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         return shares if self._has_outputs else shares[0]
 
     def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> list[Array]:
-        """Return the shares of the classes of each output."""
+        """Return the fractions of the classes of each output."""
         counts = self._weighed(counts, indices)
         codes = self.y_fit_.reshape(len(self.y_fit_), -1)
         all_classes = self.classes_ if self._has_outputs else [self.classes_]

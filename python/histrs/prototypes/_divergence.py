@@ -18,12 +18,12 @@ from histrs.transport._distances import warn_of_worst
 TOL = 1e-6
 """Largest L1 error of a marginal in predictions."""
 
-# Regularisation over the median of the ground distance.
+# Regularisation over the median of the cost matrix.
 _REG = 0.1
 
 
 class Divergence(NamedTuple):
-    """The Sinkhorn divergence of a ground distance and a weight of the entropy."""
+    """The Sinkhorn divergence of a cost matrix and a weight of the entropy."""
 
     M: Array
     reg: float
@@ -82,7 +82,7 @@ def normalized(X: Matrix, n_jobs: int | None) -> Matrix:
 
 
 def ground_distance(M: ArrayLike | None, n_bins: int) -> Array:
-    """Return a symmetric ground distance; that of bins on a line for None."""
+    """Return a symmetric cost matrix; that of bins on a line for None."""
     if M is None:
         bins = np.arange(float(n_bins))
         return np.abs(bins[:, None] - bins)

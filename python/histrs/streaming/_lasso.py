@@ -172,7 +172,7 @@ class MomentLasso(_Lasso):
     ----------
     {alpha}
     l1_ratio : float, default=1.0
-        Share :math:`0 < \rho \le 1` of the absolute values in the penalty.
+        Fraction :math:`0 < \rho \le 1` of the absolute values in the penalty.
     {fit_intercept}
     {tol}
     max_iter : int, default=1000

@@ -361,7 +361,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return len(self._decomposed()[0])
 
     def _checked_n_components(self, n_features: int) -> int:
-        """Return how many components may be computed: of a share of the variance, all."""
+        """Return how many components may be computed: of a fraction of the variance, all."""
         wanted = self.n_components
         return check_n_components(None if wanted is None or wanted < 1 else int(wanted), n_features)
 

@@ -249,7 +249,7 @@ def check_problem(
     M: ArrayLike,
     n_jobs: int | None,
 ) -> tuple[Matrix, Matrix | None, Array]:
-    """Return histograms of one mass and their ground distance, or raise at the first bad entry."""
+    """Return histograms of one mass and their cost matrix, or raise at the first bad entry."""
     X, Y = check_pair(X, Y)
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
     check_entries(M)

@@ -1,4 +1,4 @@
-"""Unbalanced transport: mass is created and destroyed at a price."""
+"""Unbalanced transport: mass is created and destroyed at a cost."""
 
 from __future__ import annotations
 
