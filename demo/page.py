@@ -53,7 +53,7 @@ NUMBER_COLUMNS: list[Column] = [
 ]
 CLASS_NOTE = (
     "Log loss punishes confident mistakes; calibration error is the mean gap between the "
-    "probability of the predicted class and the share of correct predictions, in ten bins."
+    "probability of the predicted class and the fraction of correct predictions, in ten bins."
 )
 NUMBER_NOTE = (
     "Errors and widths are in standard deviations of the target. HistGradientBoosting has "
@@ -208,7 +208,7 @@ def _calibration(results: Results) -> str:
         "Calibration on the digits",
         _p(
             "Predictions by their probability, in tenths. On the dashed line a model is right as "
-            "often as it says. Bars are 95% intervals (Wilson) for the share of correct ones."
+            "often as it says. Bars are 95% intervals (Wilson) for the fraction of correct ones."
         ),
         f'<div class="pair">{figures}</div>',
     )

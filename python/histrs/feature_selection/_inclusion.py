@@ -257,7 +257,7 @@ def rotated(grams: Array, slopes: Array) -> tuple[Array, Array]:
 
 
 def least_false(probabilities: Array, rate: float) -> NDArray[np.bool_]:
-    """Return the largest set of most probable columns with a low expected fraction of false ones."""
+    """Return the largest set of most probable columns with few expected false ones."""
     order = np.argsort(-probabilities, kind="stable")
     shares = np.cumsum(1.0 - probabilities[order]) / np.arange(1, len(order) + 1)
     chosen = np.zeros(len(order), dtype=np.bool_)

@@ -56,8 +56,8 @@ def jbld_distances(
 
     See Also
     --------
-    airm_distances : The geodesic distance that it approximates. histrs.spd.project_to_spd : Makes
-    matrices positive definite.
+    airm_distances : The geodesic distance that it approximates.
+    histrs.spd.project_to_spd : Makes matrices positive definite.
 
     References
     ----------
