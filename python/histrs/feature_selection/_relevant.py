@@ -72,7 +72,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
     ``1 - probabilities_`` over the set.
 
     Unlike a test of each column alone, such as scikit-learn's `SelectFdr`, it finds functions that
-    are not monotone, and leaves out columns that only repeat what others tell.
+    are not monotone, and leaves out columns that only repeat others.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         as targets if it has fractions, or more than 20 values with fewer than 10 rows each. Counts
         of few values need "regression".
     n_sweeps : int, default=100
-        Passes over all columns of each of two chains, after half as many that are not counted.
+        Passes over all columns in each of two chains, after half as many passes of burn-in.
     random_state : int, RandomState instance or None, default=None
         Draws the chains, and rows where there are many.
     verbose : int, default=0

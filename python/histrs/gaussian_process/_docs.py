@@ -11,13 +11,13 @@ noise_bounds : pair or "fixed", default=(1e-6, 1e12)
 _OPTIMIZER = """
 optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, default="auto"
     The search for the hyper-parameters of largest marginal likelihood; "auto" is "l-bfgs-b". None
-    keeps what is given.
+    keeps the given values.
 """
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
 default="auto"
     "leave-one-out" minimises the error of left-out rows, and is "auto" for coordinates of
-    covariances. The others maximise the marginal likelihood; None keeps what is given.
+    covariances. The others maximise the marginal likelihood; None keeps the given values.
 """
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"

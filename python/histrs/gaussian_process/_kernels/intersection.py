@@ -38,7 +38,7 @@ class Intersection(Kernel):
         Increasing function `g` of every feature: "power" is ``x ** exponent`` (eq. 15),
         "exponential" ``expm1(exponent * x) / expm1(exponent)`` (eq. 16).
     exponent : float, default=1.0
-        Exponent of the transform, where the search for it starts.
+        Exponent of the transform, from which the search starts.
     exponent_bounds : pair or "fixed", default=(0.05, 20.0)
         Least and greatest exponent in the search; "fixed" keeps it.
     feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
@@ -203,7 +203,7 @@ class Splines(Kernel):
     rough_weight : float, default=0.0
         `b`, the weight of Brownian motion, from which the search starts; 0 leaves it out.
     rough_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
-        Likewise.
+        Least and greatest `b` in the search; "fixed" keeps it.
     feature_weights : {"auto", "scale"}, array-like or None, default="auto"
         Weights `w` of the features, as in `Intersection`.
 
