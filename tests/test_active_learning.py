@@ -247,9 +247,9 @@ def test_a_regression_is_asked_where_it_varies_most(rng, n_targets):
     np.testing.assert_array_equal(chosen, np.argsort(-wanted)[:7])
     assert len(set(active_learning.query(model, pool, "random", 7, random_state=0))) == 7
     for strategy in ("mean", "uncertainty"):
-        with pytest.raises(ValueError, match="a regressor does not have: choose 'variance-reduction'"):
+        with pytest.raises(ValueError, match="a regressor does not have: choose"):
             active_learning.query(model, pool, strategy)
-        with pytest.raises(ValueError, match="a regressor does not have: choose 'variance-reduction'"):
+        with pytest.raises(ValueError, match="a regressor does not have: choose"):
             next(
                 active_learning.learn(model, X, y.take, labelled=[0], n_rounds=1, strategy=strategy)
             )

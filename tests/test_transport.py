@@ -511,7 +511,7 @@ def test_a_barycentre_goes_where_all_histograms_can():
         ({"weights": [[1, 1], [np.nan, 0]]}, r"weights\[1, 0\] = nan"),
         ({"weights": [0, 0]}, "weights sum to 0"),
         ({"weights": [[1, 1], [0, 0]]}, r"weights\[1\] sum to 0"),
-        ({"M": np.where(np.eye(3) > 0, 0.0, np.inf)}, r"X\[0\] has mass in bin 0: M allows no move"),
+        ({"M": np.where(np.eye(3) > 0, 0.0, np.inf)}, r"X\[0\] has mass in bin 0: M allows"),
         ({"M": np.arange(9.0).reshape(3, 3), "debiased": True}, r"not symmetric.*M\[0, 1\]"),
         ({"M": np.eye(3, 2), "debiased": True}, "number of columns of M"),
         ({"M": np.full((3, 3), np.inf), "debiased": True}, r"finite diagonal, at M\[0, 0\]"),
