@@ -59,7 +59,7 @@ help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | \
 	    awk -F '|' '{ printf "make %-13s %s\n", $$1, $$2 }'
 
-demo: check-rust say-demo $(EXTENSION) ## our models beside the usual ones on real data; writes an HTML page
+demo: check-rust say-demo $(STAMPS)/group-demo $(EXTENSION) ## our models beside the usual ones on real data; writes an HTML page
 	$(PYTHON) -m demo $(ARGS)
 
 say-demo:

@@ -94,7 +94,7 @@ RELIABILITY_SIZE = (_LEFT + _SIDE + 14, _TOP + _SIDE + 44)
 
 
 def wilson(share: float, n: int) -> tuple[float, float]:
-    """Return Wilson's 95% interval for a share of n."""
+    """Return Wilson's 95% interval for a fraction of n."""
     z = 1.96
     centre = (share + z**2 / (2 * n)) / (1 + z**2 / n)
     half = z * np.sqrt(share * (1 - share) / n + z**2 / (4 * n**2)) / (1 + z**2 / n)
@@ -102,7 +102,7 @@ def wilson(share: float, n: int) -> tuple[float, float]:
 
 
 def reliability(model: str, bins: Sequence[tuple[int, float, float]]) -> str:
-    """Return a reliability diagram: share of correct predictions against their probability."""
+    """Return a reliability diagram: fraction of correct predictions against their probability."""
     words = "; ".join(f"{n} at probability {p:.2f}, {q:.2f} right" for n, p, q in bins)
     label = f"Reliability diagram of {model}. {words}."
     return svg(*RELIABILITY_SIZE, label, reliability_body(bins, COLOURS[model]))
@@ -131,7 +131,7 @@ def _frame() -> Iterable[str]:
     yield text(_x(0.5), _y(0) + 34, "largest probability", "middle")
     yield (
         f'<text class="muted" stroke="none" font-size="12" text-anchor="middle" '
-        f'transform="translate(12 {_y(0.5):g}) rotate(-90)">share predicted correctly</text>'
+        f'transform="translate(12 {_y(0.5):g}) rotate(-90)">fraction predicted correctly</text>'
     )
 
 

@@ -53,11 +53,11 @@ NUMBER_COLUMNS: list[Column] = [
 ]
 CLASS_NOTE = (
     "Log loss punishes confident mistakes; calibration error is the mean gap between the "
-    "probability of the predicted class and the share of correct predictions, in ten bins."
+    "probability of the predicted class and the fraction of correct predictions, in ten bins."
 )
 NUMBER_NOTE = (
     "Errors and widths are in standard deviations of the target. HistGradientBoosting has "
-    "intervals from two more fits, to the 2.5% and the 97.5% quantile; its time is of all three."
+    "intervals from two more fits, to the 2.5% and the 97.5% quantile; its time includes all three."
 )
 
 
@@ -164,9 +164,9 @@ def _head(results: Results) -> str:
     wins, losses = verdicts(results)
     n = len(wins) + len(losses)
     return (
-        "<header>\n<h1>Gaussian processes that know how sure they are, beside the usual models"
-        f"</h1>\n<p>{escape(setting(results))} The smallest log loss or root mean square error is "
-        f"that of a model of histrs on {len(wins)} of {n} tables.</p>\n"
+        "<header>\n<h1>Gaussian processes with calibrated uncertainty, beside the usual models"
+        f"</h1>\n<p>{escape(setting(results))} On {len(wins)} of {n} tables, a model of histrs has "
+        "the smallest log loss or root mean square error.</p>\n"
         f'<div class="pair"><div><h2>Where histrs is best</h2>{_list(wins)}</div>'
         f"<div><h2>Where another model is</h2>{_list(losses)}</div></div>\n"
         f"<p>{TABULAR} is <code>TabularGPClassifier</code> or <code>TabularGPRegressor</code>, "
@@ -208,7 +208,7 @@ def _calibration(results: Results) -> str:
         "Calibration on the digits",
         _p(
             "Predictions by their probability, in tenths. On the dashed line a model is right as "
-            "often as it says. Bars are 95% intervals (Wilson) for the share of correct ones."
+            "often as it says. Bars are 95% intervals (Wilson) for the fraction of correct ones."
         ),
         f'<div class="pair">{figures}</div>',
     )
@@ -218,7 +218,7 @@ def _uncertain(results: Results) -> str:
     cards = "".join(_card(image) for image in results.uncertain)
     return _section(
         f"The {len(results.uncertain)} images that {TABULAR} is least certain of",
-        _p("Those of the test images of the first split whose probabilities have most entropy."),
+        _p("Test images of the first split whose probabilities have the largest entropy."),
         f'<div class="cards">{cards}</div>',
     )
 
@@ -246,7 +246,7 @@ def _learned(results: Results) -> str:
         "What was learned",
         "<h3>Friedman 1: 10 sin(π x0 x1) + 20 (x2 - 1/2)² + 10 x3 + 5 x4, and five columns without "
         "use</h3>",
-        _p(f"Shares of the columns in the variance of the functions that {TABULAR} learned."),
+        _p(f"The fraction of the variance of the learned functions of {TABULAR}, by columns."),
         '<div class="pair"><figure>'
         + draw.bars(names, results.importances.tolist(), "Feature importances of Friedman 1.")
         + "</figure></div>",

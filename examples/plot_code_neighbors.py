@@ -35,7 +35,7 @@ for name, parameters in kinds.items():
     left.semilogx(n_bytes, errors, ".-", base=2, label=name)
     right.semilogx(n_bytes, recalls, ".-", base=2, label=name)
 left.set(xlabel="bytes per row", ylabel="squared error / variance")
-right.set(xlabel="bytes per row", ylabel="share of the ten nearest found")
+right.set(xlabel="bytes per row", ylabel="fraction of the ten nearest found")
 left.legend()
 for ax in (left, right):
     ax.set_xticks(n_bytes, [str(n) for n in n_bytes])

@@ -34,7 +34,7 @@ left, right = fig.subfigures(1, 2)
 ax = left.subplots()
 ax.axhline(whole, color="0.6", linestyle="--", label=f"rows of {X[0].nbytes} bytes")
 ax.semilogx(blocks, scores, ".-", base=2, label="codes")
-ax.set(xlabel="bytes per row", ylabel="share of right answers")
+ax.set(xlabel="bytes per row", ylabel="accuracy")
 ax.legend()
 images = [*decoded, X[5].reshape(8, 8)]
 titles = [*(f"{n} bytes" for n in blocks), "the row"]

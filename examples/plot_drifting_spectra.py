@@ -50,6 +50,6 @@ for i, color in ((0, "tab:blue"), (1, "tab:orange"), (2, "tab:blue"), (3, "tab:o
 left.set(xlabel="bin", title="spectra of two kinds that drift by three bins")
 for name, shares in right.items():
     ax.plot(drifts, shares, ".-", label=name)
-ax.set(xlabel="drift, bins", ylabel="share of right nearest neighbours", ylim=(0.4, 1.03))
+ax.set(xlabel="drift, bins", ylabel="fraction of right nearest neighbours", ylim=(0.4, 1.03))
 ax.legend()
 plt.show()

@@ -41,7 +41,7 @@ for name, model in models.items():
 fig, (left, right) = plt.subplots(1, 2, figsize=(10, 3.4), sharey=True, layout="constrained")
 left.barh(list(models), accuracy, color="tab:blue")
 left.axvline(1 / 3, color="0.5", linestyle="--")
-left.set(xlabel="share of right answers")
+left.set(xlabel="accuracy")
 left.invert_yaxis()
 right.barh(list(models), loss, color="tab:orange")
 right.axvline(np.log(3), color="0.5", linestyle="--")

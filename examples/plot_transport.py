@@ -3,9 +3,9 @@ Half-way between two images
 ===========================
 
 The barycentre of two histograms under optimal transport moves mass instead of mixing it. Here
-the histograms are images of 24 x 24 pixels, a ring and a cross, and the ground distance is the
-squared Euclidean one. The last panel shows what the Sinkhorn distance pays for entropy:
-it falls to the exact distance as the regularisation does.
+the histograms are images of 24 x 24 pixels, a ring and a cross, and the cost of a move is the
+squared Euclidean distance. The last panel shows the error of the Sinkhorn distance by its entropy:
+the distance falls to the exact one as the regularisation does.
 """
 
 import matplotlib.pyplot as plt

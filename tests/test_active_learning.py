@@ -225,9 +225,9 @@ def test_bad_input_is_refused(rng, strategy):
     for n_instances in (0, 4):
         with pytest.raises(ValueError, match="a pool of 3 rows"):
             query(model, np.ones((3, 5)), strategy, n_instances)
-    with pytest.raises(ValueError, match="'variances' is none of"):
+    with pytest.raises(ValueError, match="'variances': choose one of"):
         query(model, np.ones((3, 5)), "variances")
-    with pytest.raises(ValueError, match="'variances' is none of"):
+    with pytest.raises(ValueError, match="'variances': choose one of"):
         active_learning.query_strategy("variances")
     with pytest.raises(ValueError, match="not fitted"):
         query(
@@ -247,9 +247,9 @@ def test_a_regression_is_asked_where_it_varies_most(rng, n_targets):
     np.testing.assert_array_equal(chosen, np.argsort(-wanted)[:7])
     assert len(set(active_learning.query(model, pool, "random", 7, random_state=0))) == 7
     for strategy in ("mean", "uncertainty"):
-        with pytest.raises(ValueError, match="a regressor has none: choose 'variance-reduction'"):
+        with pytest.raises(ValueError, match="a regressor does not have: choose"):
             active_learning.query(model, pool, strategy)
-        with pytest.raises(ValueError, match="a regressor has none: choose 'variance-reduction'"):
+        with pytest.raises(ValueError, match="a regressor does not have: choose"):
             next(
                 active_learning.learn(model, X, y.take, labelled=[0], n_rounds=1, strategy=strategy)
             )
@@ -360,7 +360,7 @@ def test_refuses_rows_that_are_not_there(rng):
                     n_rounds=1,
                 )
             )
-    with pytest.raises(ValueError, match="none of"):
+    with pytest.raises(ValueError, match="choose one of"):
         list(
             active_learning.learn(
                 build_plain(IntersectionGPClassifier),

@@ -75,7 +75,7 @@ def test_paths_without_rows(tmp_path):
     for name in ("none.npy", "none.parquet"):
         with pytest.raises(FileNotFoundError, match=f"{name}: there is no such file"):
             Moments.of(tmp_path / name)
-    with pytest.raises(ValueError, match="is a folder without Parquet files"):
+    with pytest.raises(ValueError, match="has no Parquet or CSV files"):
         Moments.of(tmp_path)
 
 

@@ -32,7 +32,7 @@ def rows(rng):
 def test_bad_weights_are_refused(rows, model):
     X, y = rows
     model = clone(model)
-    with pytest.raises(ValueError, match=r"sample_weight\[5\] = -1.0: weights are finite"):
+    with pytest.raises(ValueError, match=r"sample_weight\[5\] = -1.0: weights must be finite"):
         model.fit(X, y, np.where(np.arange(37) == 5, -1.0, 1.0))
     with pytest.raises(ValueError, match="sample_weight is zero everywhere"):
         model.fit(X, y, np.zeros(37))

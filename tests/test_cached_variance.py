@@ -58,7 +58,7 @@ def test_auto_is_exact_where_there_is_a_factor(rng):
     model.set_params(variance="auto", solver="cg").fit(X, y)
     assert 0.0 < model.std_error_ < 0.02
     for bound in ("fine", "coarse"):
-        with pytest.raises(AttributeError, match="not measured with variance='"):
+        with pytest.raises(AttributeError, match="has no std_error_"):
             _ = model.set_params(variance=bound).std_error_
 
 

@@ -297,5 +297,5 @@ def test_what_has_no_tables_says_so():
     for n_bins in (1, 2.0, "many", None):
         with pytest.raises((TypeError, ValueError), match="n_bins"):
             model.export_tables(n_bins)
-    with pytest.raises(AttributeError, match="regression"):
+    with pytest.raises(AttributeError, match="regressor"):
         model.export_tables().predict_proba(X)

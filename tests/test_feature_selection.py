@@ -350,7 +350,7 @@ def test_a_rare_class_is_among_the_rows_that_are_looked_at():
     X[:4, 7] += 3.0
     select = SelectRelevant(n_sweeps=2, random_state=0).fit(X, y)
     assert np.argmax(select.probabilities_) == 7
-    with pytest.raises(ValueError, match="rows were drawn, which are all alike"):
+    with pytest.raises(ValueError, match="rows that were drawn have the same y"):
         SelectRelevant(n_sweeps=2, random_state=0).fit(X, np.where(np.arange(6000) == 0, 0.5, 0.0))
 
 

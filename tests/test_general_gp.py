@@ -445,7 +445,7 @@ def test_terms_of_different_rows_are_refused_by_name(rng):
         GPRegressor(Radial(length=-1.0)).fit(X, y)
     with pytest.raises(TypeError, match="is no kernel and no positive number"):
         Radial() + "linear"
-    with pytest.raises(ValueError, match=r"intersection_weight = 1\.5: it is between 0 and 1"):
+    with pytest.raises(ValueError, match=r"intersection_weight = 1\.5: must be between 0 and 1"):
         GPRegressor(MinMax(1.5)).fit(np.abs(X), y)
     with pytest.raises(ValueError, match="n_restarts = -1"):
         GPRegressor(optimizer=LikelihoodSearch(n_restarts=-1)).fit(X, y)

@@ -220,7 +220,7 @@ def test_the_matrix_of_a_callable_is_its_own(rng):
     assert np.all(np.diagonal(D) == 0)
     np.testing.assert_array_equal(model.kneighbors(X, 1)[0], 0.0)
     for wrong, message in (
-        (lambda A, B, n_jobs: np.full((len(A), len(B)), np.nan), "NaN for row 0"),
+        (lambda A, B, n_jobs: np.full((len(A), len(B)), np.nan), "returned NaN for X.0. and Y"),
         (lambda A, B, n_jobs: np.zeros((len(B), 1)), r"shape \(1, 1\), expected \(20, 1\)"),
     ):
         with pytest.raises(ValueError, match=message):

@@ -125,7 +125,7 @@ def test_what_is_refused(data, estimator):
         fitted(estimator, "precomputed", X, y)
     bad = D.copy()
     bad[3, 4] = -0.5
-    with pytest.raises(ValueError, match=r"X\[3, 4\] = -0.5: distances are non-negative"):
+    with pytest.raises(ValueError, match=r"X\[3, 4\] = -0.5: distances must not be negative"):
         fitted(estimator, "precomputed", bad, y)
     bad[3, 4] = np.nan
     with pytest.raises(ValueError, match=r"X\[3, 4\] = NaN"):

@@ -2,17 +2,28 @@
 
 import importlib
 import re
+import tomllib
 from inspect import cleandoc
 
 import pytest
 
 from docs.images import make_layout
+from histrs.__main__ import main
 from tests.helpers import ROOT
 from tests.test_interface import METHODS, documented
 
 LONGEST = 35
 MEAN = 18.0
 LONGEST_DOCSTRING = 600
+LONGEST_PAGE = 1000
+PARTS = [
+    "```python",
+    "](../images/",
+    "\n## What to choose",
+    "\n## When something else is better",
+    "\n## How it works",
+    "\n## Reference",
+]
 PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (
@@ -110,6 +121,15 @@ def test_sentences_are_short(page):
     assert not lengths or sum(lengths) / len(lengths) <= MEAN, page
 
 
+@pytest.mark.parametrize("page", [page for page in PAGES if page.startswith("docs/guide/")])
+def test_pages_of_the_guide_are_short_and_have_one_order(page):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(text.split()) <= LONGEST_PAGE
+    places = [text.find(part) for part in PARTS]
+    assert -1 not in places
+    assert places == sorted(places)
+
+
 def test_a_long_sentence_is_found():
     text = "A short one. | not\n\n```\ncode " + 40 * "word " + "\n```\n\n" + 40 * "word " + "end.\n"
     assert [len(sentence.split()) > LONGEST for sentence in sentences(text)] == [False, False, True]
@@ -119,6 +139,14 @@ def test_marks_and_abbreviations_do_not_hide_a_sentence():
     text = "**One.** By J. Doe et al. (2010), e.g. [](a.md). (Two.) It is `x. y`! End\n\n* item\n"
     assert len(sentences(text)) == 6
     assert sentences("````{container} card\nA text.\n````\n") == ["A text."]
+
+
+def test_the_project_describes_itself_by_one_sentence(capsys):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    for text in ((ROOT / "README.md").read_text(encoding="utf-8"), capsys.readouterr().out):
+        assert project["description"] in " ".join(text.split())
 
 
 def test_the_drawing_of_the_parts_is_up_to_date():

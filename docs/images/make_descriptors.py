@@ -42,7 +42,7 @@ for shift, histogram, label in zip((-0.2, 0.2), histograms, ("temple", "flower")
     axes[2].bar(positions + shift, histogram[order], 0.4, label=label)
 for k, tick in enumerate(axes[2].set_xticks(positions, ["■"] * N_WORDS)):
     tick.label1.set_color(plt.get_cmap("tab10")(k))
-axes[2].set(title="visual words of the photographs", ylabel="share of the patches")
+axes[2].set(title="visual words of the photographs", ylabel="fraction of the patches")
 axes[2].legend()
 
 rows, columns = np.indices((48, 48)) - 24

@@ -32,7 +32,7 @@ def draw_variances(ax):
         label = f"fine, {way.n_eigenvectors} eigenvectors" if isinstance(way, Fine) else way
         ax.plot(grid, std, label=label, color=plt.get_cmap("Blues")(shade))
     ax.plot(t, np.zeros_like(t), "|", color="0.3", label="training rows")
-    ax.set(xlabel="share of the first of two bins", ylabel="std of the latent function")
+    ax.set(xlabel="fraction of the first of two bins", ylabel="std of the latent function")
     ax.set_ylim(0, 1.2)
     ax.legend(frameon=False, ncols=2, loc="upper left")
 
@@ -43,17 +43,22 @@ def draw_tables(ax):
     rng = np.random.default_rng(0)
     X = X + rng.gamma(1.0, size=X.shape)  # so that no column has few values
     X_train, X_test, y_train, _ = train_test_split(X, y, random_state=0)
-    model = IntersectionGPClassifier(random_state=0).fit(X_train, y_train)
-    exact = model.decision_function(X_test)
+    learned = IntersectionGPClassifier(likelihood="gaussian", random_state=0).fit(X_train, y_train)
+    model = IntersectionGPClassifier(
+        learned.amplitude_ * Intersection(feature_weights=learned.feature_weights_),
+        noise=learned.noise_,
+        optimizer=None,
+        likelihood="gaussian",
+        calibration=None,
+    )
+    exact = model.fit(X_train, y_train).decision_function(X_test)
     n_bins = [5, 10, 20, 50, 100, 200, 500]
     for (word, marker), colour in zip(
         [("nearest", "s"), ("linear", "o")], ["tab:orange", "tab:blue"], strict=True
     ):
         errors, bounds = [], []
         for n in n_bins:
-            model.set_params(optimizer=None, n_bins=Bins(n, word))
-            kernel = model.amplitude_ * Intersection()
-            model.set_params(noise=model.noise_, kernel=kernel).fit(X_train, y_train)
+            model.set_params(n_bins=Bins(n, word)).fit(X_train, y_train)
             difference = model.decision_function(X_test) - exact
             errors.append(np.sqrt(np.mean(difference**2)) / exact.std())
             bounds.append(model.quantization_error_bound_.max() / exact.std())

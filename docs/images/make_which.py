@@ -15,7 +15,7 @@ TREE = [
         ],
     ),
     (
-        ["counts, shares,", "a histogram"],
+        ["counts, fractions,", "a histogram"],
         [
             ("probabilities or intervals", "IntersectionGPClassifier, -Regressor"),
             ("the model must stay linear", "AdditiveChi2Map, ExpChi2Sampler"),

@@ -1,4 +1,4 @@
-"""Gaussian processes for tables, histograms and covariance matrices, with scikit-learn's API.
+"""Gaussian processes for tables, with scikit-learn's API.
 
 | module | what is in it |
 |---|---|
@@ -11,7 +11,7 @@
 | `histrs.streaming` | principal components and ridge regression from moments that merge |
 | `histrs.quantization` | rows as short codes, in the metric of a kernel |
 | `histrs.svm` | support vector machines in input space, and on the features of any map |
-| `histrs.transport` | optimal transport: plans, barycentres, ground distances, bounds |
+| `histrs.transport` | optimal transport: plans, barycentres, cost matrices, bounds |
 | `histrs.kernel_approximation` | kernels as inner products of explicit features, dense and sparse |
 | `histrs.descriptors` | one vector or histogram for the local features of an image |
 | `histrs.detection` | objects in images by deformable parts on codes, histograms of gradients |

@@ -16,8 +16,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command with these arguments, by default the process's, and return its exit code."""
     parser = argparse.ArgumentParser(
         prog="histrs",
-        description="Gaussian processes for tables, histograms and covariance matrices, "
-        "with scikit-learn's API.",
+        description="Gaussian processes for tables, with scikit-learn's API: predictions with "
+        "intervals, no tuning, from 12 rows to millions.",
     )
     parser.add_argument("--version", action="version", version=f"histrs {__version__}")
     parser.add_argument(

@@ -82,7 +82,7 @@ def fit_calibration(
         Standard deviation of offsets before anything is seen; that of entries of `W` is 1.
     centred : bool
         Whether scores are of targets less their mean, so that offsets before anything is seen are
-        the logarithms of the classes' shares; else they are 0.
+        the logarithms of the classes' fractions; else they are 0.
     matrix_scaling : bool
         Whether several classes have a matrix; those that were learned together need none.
     weights : ndarray of shape (n_samples,), default=None
@@ -164,7 +164,7 @@ def fit_calibration(
 
 
 def _log_shares(counts: Array) -> Array:
-    """Return logarithms of the classes' shares, each with half a row more, less their mean."""
+    """Return logarithms of the classes' fractions, each with half a row more, less their mean."""
     logs = np.log(counts + 0.5)
     centred: Array = logs - logs.mean()
     return centred

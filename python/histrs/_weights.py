@@ -126,7 +126,7 @@ def checked_weights(sample_weight: Any, n_rows: int) -> Array:
     bad = np.flatnonzero(~((weights >= 0.0) & np.isfinite(weights)))
     if len(bad):
         raise ValueError(
-            f"sample_weight[{bad[0]}] = {weights[bad[0]]}: weights are finite and not negative."
+            f"sample_weight[{bad[0]}] = {weights[bad[0]]}: weights must be finite and not negative."
         )
     return weights
 
@@ -182,7 +182,7 @@ def weights_of_classes(
     bad = np.flatnonzero(~((weights >= 0.0) & (weights < np.inf)))
     if len(bad) > 0:
         raise ValueError(
-            f"class_weight of {labels.tolist()[bad[0]]!r} is {weights[bad[0]]}: weights are "
+            f"class_weight of {labels.tolist()[bad[0]]!r} is {weights[bad[0]]}: weights must be "
             "finite and non-negative."
         )
     return weights

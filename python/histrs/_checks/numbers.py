@@ -60,7 +60,9 @@ def _number(
             raise TypeError
         return convert(value)
     except OverflowError as error:
-        raise TypeError(f"{name} is an integer beyond all real numbers here.") from error
+        raise TypeError(
+            f"{name} is too large an integer for a float: give a smaller one."
+        ) from error
     except (TypeError, ValueError) as error:
         # Of arrays and the like the type says enough, and one that is damaged cannot be shown.
         plain = value is None or isinstance(value, str | bytes | float | complex)

@@ -110,7 +110,7 @@ def _check_diagonals(X: Any) -> None:
     if len(offsets) != len(X.data):
         raise _MalformedError(f"{len(X.data)} diagonals but {len(offsets)} offsets")
     if len(np.unique(offsets)) != len(offsets):
-        raise _MalformedError("an offset is there twice")
+        raise _MalformedError("an offset occurs twice")
     reach = max(X.shape[-1], X.data.shape[1])
     if np.any((offsets <= -X.shape[0] - reach) | (offsets >= X.shape[-1] + reach)):
         raise _MalformedError(f"an offset is far outside {X.shape}")
@@ -123,7 +123,7 @@ def _from_lists(X: Any) -> Any:
         raise _MalformedError(f"{len(X.rows)} lists of columns for {n_rows} rows")
     lengths = np.fromiter(map(len, X.rows), dtype=np.int64, count=n_rows)
     if np.any(lengths != np.fromiter(map(len, X.data), dtype=np.int64, count=n_rows)):
-        raise _MalformedError("a row has not as many values as columns")
+        raise _MalformedError("a row has more values than columns, or fewer")
     n_stored = int(lengths.sum())
     indices = np.fromiter(chain.from_iterable(X.rows), dtype=np.int64, count=n_stored)
     _check_range(indices, X.shape[-1], "a column index")
@@ -148,4 +148,4 @@ def _check_range(indices: NDArray[np.integer[Any]], limit: int, what: str) -> No
         return
     for index in (int(indices.min()), int(indices.max())):
         if not 0 <= index < limit:
-            raise _MalformedError(f"{what} is {index}, not in 0..{limit}")
+            raise _MalformedError(f"{what} is {index}, not one of 0 to {limit - 1}")

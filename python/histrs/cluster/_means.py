@@ -31,7 +31,7 @@ from histrs.transport._ground import GridDistance
 # Of means within an iteration, which are only compared with.
 _TOL = 1e-6
 _TRANSPORT_TOL = 1e-3
-# Least regularisation of a barycentre, as a part of the largest ground distance.
+# Least regularisation of a barycentre, as a fraction of the largest cost.
 _LEAST_REG = 1 / 50
 
 Mean = Callable[..., NDArray[Any]]
@@ -117,13 +117,13 @@ class MetricKMeans(MetricClusters):
     n_clusters : int, default=8
         Number of clusters.
     metric : str, default="auto"
-        "auto" takes "jbld" for a stack of matrices, and "chi2" for rows. Covariance
-        matrices have "airm" (with :func:`~histrs.spd.airm_mean`), "jbld"
-        (:func:`~histrs.spd.jbld_mean`), "logeuclid" (:func:`~histrs.spd.log_euclidean_mean`) and
-        "euclid". Histograms have "chi2", "hellinger", "intersection" (medians), "sinkhorn" and
-        "emd". The last two have debiased means of :func:`~histrs.transport.sinkhorn_barycenter`,
-        whose `reg` is at least a fiftieth of the largest entry of `M`. Vectors have "euclidean".
-        Others have no mean: :class:`KMedoids`.
+        "auto" takes "jbld" for a stack of matrices, and "chi2" for rows. Covariance matrices have
+        "airm" (with :func:`~histrs.spd.airm_mean`), "jbld" (:func:`~histrs.spd.jbld_mean`),
+        "logeuclid" (:func:`~histrs.spd.log_euclidean_mean`) and "euclid". Histograms have "chi2",
+        "hellinger", "intersection" (medians), "sinkhorn" and "emd". The last two have debiased
+        means of :func:`~histrs.transport.sinkhorn_barycenter`, whose `reg` is at least a fiftieth
+        of the largest entry of `M`. Vectors have "euclidean". Other metrics have no mean: use
+        :class:`KMedoids`.
     {metric_params}
     n_init : int, default=1
         Number of starts, of which the best is kept.
@@ -152,8 +152,8 @@ class MetricKMeans(MetricClusters):
 
     Notes
     -----
-    A debiased barycentre minimises a divergence, and the cost of transport only nearly; the centres
-    of the least sum are kept.
+    A debiased barycentre minimises a divergence, and the cost of transport only approximately. The
+    centres with the smallest sum are kept.
 
     See Also
     --------

@@ -105,9 +105,8 @@ def shape_context(
     radii : pair of float, default=(0.125, 2)
         Outer radius of the innermost and of the outermost ring, in mean distances.
     origin : {"mean", "centroid", "points"}, default="mean"
-        "mean" returns one histogram per image, the mean of those of its points, as compact as in
-        [2]_. "centroid" returns one about the centre of its points, and "points" one for every
-        point.
+        "mean" returns one histogram per image, the mean over its points, as compact as in [2]_.
+        "centroid" returns one about the centre of its points, and "points" one for every point.
     rotation_invariant : bool, default=False
         Measure angles from the direction of the edge in the point (section 3.1.1 of [1]_). Turning
         the image then changes histograms by pixels and sampling alone. Not for "centroid", which

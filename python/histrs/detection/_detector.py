@@ -212,7 +212,7 @@ class PartDetector(BaseEstimator):
         Parameters
         ----------
         images : list of arrays of shape (rows, columns), (rows, columns, 3) or (rows, columns, 4)
-            Images of any sizes: uint8, or floats in [0, 1]. What is transparent is laid over white.
+            Images of any sizes: uint8, or floats in [0, 1]. Transparent pixels are laid over white.
         boxes : list of array-likes of shape (n_objects, 4)
             For each image its boxes `(xmin, ymin, xmax, ymax)`, in pixels from the upper left
             corner; what reaches over the border is cut off, and an image without objects has none.

@@ -36,7 +36,7 @@ def non_maximum_suppression(
     scores : array-like of shape (n,)
         Their scores.
     overlap : float, default=0.5
-        The largest area of the intersection over that of the union of two boxes that are kept.
+        The largest ratio of the areas of intersection and union of two boxes that are kept.
 
     Returns
     -------
@@ -53,7 +53,7 @@ def non_maximum_suppression(
     boxes = as_boxes(boxes, "boxes")
     scores = _check_scores(scores, len(boxes), "scores")
     if not 0 <= overlap <= 1:
-        raise ValueError(f"overlap = {overlap}: it is in [0, 1].")
+        raise ValueError(f"overlap = {overlap}: must be in [0, 1].")
     rest = np.argsort(-scores, kind="stable")
     kept = []
     while len(rest):
@@ -116,7 +116,7 @@ def average_precision(
             f"{len(true_boxes)} images: give one entry for each image."
         )
     if not 0 <= overlap < 1:
-        raise ValueError(f"overlap = {overlap}: it is in [0, 1).")
+        raise ValueError(f"overlap = {overlap}: must be in [0, 1).")
     truth = [as_boxes(own, f"true_boxes[{i}]") for i, own in enumerate(true_boxes)]
     n_objects = sum(map(len, truth))
     if n_objects == 0:
@@ -146,5 +146,7 @@ def _check_scores(scores: ArrayLike, n: int, name: str) -> Boxes:
     if array.shape != (n,):
         raise ValueError(f"{name} has shape {array.shape}: give one score for each of {n} boxes.")
     if np.isnan(array).any():
-        raise ValueError(f"{name}[{np.flatnonzero(np.isnan(array))[0]}] = nan: scores are numbers.")
+        raise ValueError(
+            f"{name}[{np.flatnonzero(np.isnan(array))[0]}] = nan: give a number for each box."
+        )
     return array

@@ -51,7 +51,7 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
     -----
     An image has one cell for each `cell_size` pixels of its sides, rounded, and at least one. At a
     border, gradients are one-sided differences, and the block beyond has the border's cells twice.
-    In colour, the gradient of a pixel is that of the channel in which it is longest.
+    In colour, a pixel has the longest gradient of its channels.
 
     References
     ----------
@@ -106,7 +106,7 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : list of arrays of shape (rows, columns), (rows, columns, 3) or (rows, columns, 4)
-            Images of any sizes: uint8, or floats in [0, 1]. What is transparent is laid over white.
+            Images of any sizes: uint8, or floats in [0, 1]. Transparent pixels are laid over white.
 
         Returns
         -------

@@ -4,7 +4,7 @@ Targets are a sum of functions of columns, and noise. The function of a column i
 Brownian motion of one of several variances (a mixture of a spike and slabs: Mitchell and Beauchamp
 1988, George and McCulloch 1993; Scheipl, Fahrmeir and Kneib 2012 for additive models). The
 functions and the variance of the noise are integrated out, so that the state of the chain is the
-variance of each column alone. The share of columns that matter is drawn beside it. Its prior,
+variance of each column alone. The fraction of columns that matter is drawn beside it. Its prior,
 Beta(1, d) for d columns, expects one of them (Castillo and van der Vaart 2012): a uniform one lets
 the functions of very many columns stand for noise.
 """
@@ -257,7 +257,7 @@ def rotated(grams: Array, slopes: Array) -> tuple[Array, Array]:
 
 
 def least_false(probabilities: Array, rate: float) -> NDArray[np.bool_]:
-    """Return the largest set of most probable columns whose expected share of false ones is low."""
+    """Return the largest set of most probable columns with few expected false ones."""
     order = np.argsort(-probabilities, kind="stable")
     shares = np.cumsum(1.0 - probabilities[order]) / np.arange(1, len(order) + 1)
     chosen = np.zeros(len(order), dtype=np.bool_)

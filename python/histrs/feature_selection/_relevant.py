@@ -65,14 +65,14 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
               f_d \sim \mathcal{GP}(0, v_d \min(x_d, x_d')), \qquad \gamma_d \in \{0, 1\},
 
     the additive Gaussian process of the intersection kernel, in which a column may be absent. A
-    Gibbs sampler over which ones are there, with the functions and the noise integrated out, gives
-    the probability of each, ``probabilities_``. Its prior expects that one column matters, so that
-    looking at many columns is paid for ([1]_). Selected is the largest set in
-    which the mean probability of not mattering, the expected rate of false discoveries, is at most
-    `fdr` ([2]_).
+    Gibbs sampler over the columns of the sum, with the functions and the noise integrated out,
+    gives the probability of each, ``probabilities_``. The prior expects one column that matters,
+    which corrects for looking at many columns ([1]_). The largest set is selected whose expected
+    rate of false discoveries is at most `fdr` ([2]_). This rate is the mean of
+    ``1 - probabilities_`` over the set.
 
     Unlike a test of each column alone, such as scikit-learn's `SelectFdr`, it finds functions that
-    are not monotone, and leaves out columns that only repeat what others tell.
+    are not monotone, and leaves out columns that only repeat others.
 
     Parameters
     ----------
@@ -80,11 +80,11 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         Largest expected fraction of selected columns that do not matter. It can be changed after
         the fit.
     task : {"auto", "regression", "classification"}, default="auto"
-        The kind of `y`. "auto" takes strings, Booleans and whole numbers for classes, but numbers
-        with fractions, or of more than 20 values with less than 10 rows each, for targets. Counts
+        The kind of `y`. "auto" treats strings, Booleans and whole numbers as classes. It treats `y`
+        as targets if it has fractions, or more than 20 values with fewer than 10 rows each. Counts
         of few values need "regression".
     n_sweeps : int, default=100
-        Passes over all columns of each of two chains, after half as many that are not counted.
+        Passes over all columns in each of two chains, after half as many passes of burn-in.
     random_state : int, RandomState instance or None, default=None
         Draws the chains, and rows where there are many.
     verbose : int, default=0
@@ -93,10 +93,10 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
     Attributes
     ----------
     probabilities_ : ndarray of shape (n_features,)
-        Posterior probability that a column matters, given that the others are in the model where
-        they matter. Columns that tell the same share it; a constant one has 0.
+        Posterior probability that a column matters, beside the others that matter. Columns with the
+        same information share it; a constant column has 0.
     false_discovery_rate_ : float
-        Expected fraction of false ones among the selected columns; 0 without selected columns.
+        Expected fraction of selected columns that do not matter; 0 without selected columns.
     n_features_in_ : int
         Number of columns of `fit`.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -104,10 +104,10 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
 
     Notes
     -----
-    With more than 1,000 columns, the chains see those that tell most by themselves. Probabilities
-    of the rest are given the last state of the chains. With both more than 2,048 rows and more than
-    256 columns, 2,048 rows are drawn; for classes, half of them in equal numbers from each. Classes
-    are regressed as indicators.
+    With more than 1,000 columns, the chains see only the columns that are most relevant by
+    themselves. The probabilities of the others follow from the last state of the chains. With both
+    more than 2,048 rows and more than 256 columns, 2,048 rows are drawn; for classes, half of them
+    in equal numbers from each. Classes are regressed as indicators.
 
     References
     ----------
@@ -293,8 +293,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
             varies = _that_vary(X)
             if not np.ptp(Y, axis=0).any():
                 raise ValueError(
-                    f"Of y, {_MOST_ROWS} rows were drawn, which are all alike: give rows in which "
-                    "y differs more often."
+                    f"The {_MOST_ROWS} rows that were drawn have the same y: give rows in which y "
+                    "differs more often."
                 )
             Y = Y - np.mean(Y, axis=0)
         X, n, square = X[:, varies], len(Y), float(np.sum(Y**2))

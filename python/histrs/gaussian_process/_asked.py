@@ -145,7 +145,8 @@ class Asked:
             or isinstance(getattr(terms.functions, "feature_weights_bounds", None), str)
         ):
             raise ValueError(
-                "feature_weights='ard' learns them: give an optimizer and feature_weights_bounds."
+                "feature_weights='ard' learns the weights: give an optimizer and "
+                "feature_weights_bounds."
             )
         if is_dask(X):
             self._refuse("A dask array", _REFUSED["A dask array"])

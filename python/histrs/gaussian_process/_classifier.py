@@ -83,8 +83,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     r"""Gaussian process classifier of any kernel.
 
     For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
-    for the class and -1 for all others. Scores are calibrated by what is predicted of training rows
-    without each: in closed form where the matrix is factorised, else by fits without a tenth.
+    for the class and -1 for all others. Scores are calibrated on predictions of left-out training
+    rows: one at a time, in closed form, if the matrix is factorised, and otherwise a tenth at a
+    time.
 
     Parameters
     ----------
@@ -205,9 +206,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     ) -> Self:
         """Add rows, of known and of new classes; when it raises, the estimator is as it was.
 
-        The first call on an estimator without data is `fit`, hyper-parameters included. Later
-        calls keep the hyper-parameters, and their posterior is that of a fit on all rows with
-        these, to the tolerance of the solver. They carry sorted columns, factors and
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later calls
+        keep the hyper-parameters. Their posterior equals a fit on all rows with the same
+        hyper-parameters, to the tolerance of the solver. They carry sorted columns, factors and
         preconditioners over; the calibration is learned anew when it is asked for next.
 
         Parameters
@@ -324,7 +325,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         """What turns posterior means into logits: ``(matrix, offset)``."""
         state = self._answering()
         if "_calibration" not in state:
-            raise AttributeError('calibration_ is there after a fit with "leave-one-out".')
+            raise AttributeError('calibration_ needs a fit with calibration="leave-one-out".')
         found: Readout = state["_posterior"].readouts["decision"]
         return found
 
@@ -532,9 +533,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         Temperature, matrix and offsets make the labels of training rows likely, each predicted by
         a fit without it. They take no longer than the means.
 
-        With ``calibration=None`` they are what the model says without further fitting: the targets
-        of a row are its latent functions plus Gaussian noise. Only target vectors with a single
-        +1 can occur, so that with the predictive variances :math:`\sigma_c^2` of eq. 3
+        With ``calibration=None`` they are the probabilities of the model, whose targets are latent
+        functions plus Gaussian noise. Only target vectors with a single +1 can occur, so that with
+        the predictive variances :math:`\sigma_c^2` of eq. 3
 
         .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
                   \propto \exp(2 \mu_c / \sigma_c^2),

@@ -4,49 +4,49 @@ from __future__ import annotations
 
 _NOISE = """
 noise : float or array-like of shape (n_outputs,), default=0.1
-    Variance of the noise on targets of variance 1, where its search starts; or one an output.
+    Variance of the noise for targets of variance 1, from which the search starts.
 noise_bounds : pair or "fixed", default=(1e-6, 1e12)
     Least and greatest noise in the search; "fixed" leaves it as given.
 """
 _OPTIMIZER = """
 optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, default="auto"
-    How hyper-parameters of largest marginal likelihood are searched for; "auto" is "l-bfgs-b".
-    None keeps what is given.
+    The search for the hyper-parameters of largest marginal likelihood; "auto" is "l-bfgs-b". None
+    keeps the given values.
 """
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
 default="auto"
-    "leave-one-out" predicts left-out rows best; "auto" is this for coordinates of covariances. The
-    others look for the largest marginal likelihood; None keeps what is given.
+    "leave-one-out" minimises the error of left-out rows, and is "auto" for coordinates of
+    covariances. The others maximise the marginal likelihood; None keeps the given values.
 """
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
-    "cholesky" factorises the matrix of all pairs of rows; "cg" solves by conjugate gradients;
-    "auto" takes the cheaper. The other two, of additive kernels, are for comparison.
+    "cholesky" factorises the matrix of all pairs; "cg" runs conjugate gradients; "auto" takes the
+    cheaper. The others are for additive kernels and for comparison.
 tol : float, default=1e-4
     Largest entry of a residual, as a fraction of the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
-    How variances are computed. "exact" solves for each row; "cached" takes a score from directions
-    that are found once; "auto" is "exact" where a system was factorised, else "cached". The others
-    are bounds above, of additive kernels (eqs. 29 and 30).
+    How variances are computed. "exact" solves for each row; "cached" is an approximation with an
+    error of `std_error_`; "auto" is "exact" if a system was factorised, else "cached". The others
+    are upper bounds, for additive kernels (eqs. 29 and 30).
 n_bins : int, Bins or None, default=None
-    Cells per column of a look-up table that predicts in constant time, of an additive kernel; None
-    predicts exactly.
+    For an additive kernel: cells per column of a look-up table, which predicts in constant time.
+    None predicts exactly.
 random_state : int, RandomState or None, default=None
-    Draws starts, and rows and vectors that a kernel is learned from. An int gives the same fit
-    every time.
+    Draws starting points, rows and vectors. An int gives the same fit every time.
 """
 _CLASS_WEIGHT = """
 class_weight : dict, "balanced" or None, default=None
-    Weights of the classes, which multiply those of rows. "balanced" makes them inversely
-    proportional to the classes' sums.
+    Weights of the classes, which multiply the weights of rows. "balanced" makes them inversely
+    proportional to the sum of weights of each class.
 """
 _LIKELIHOOD = """
 likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
-    "gaussian" regresses targets +1 and -1. In "bernoulli", each class against all others, and
-    "softmax", functions are logits: a lower log loss, for some ten solves. For additive kernels,
-    "auto" is "bernoulli" for two classes of at most 4,096 rows, and "softmax" for 3 to 64 classes.
-    The latter needs at least 400 rows, and at most 4e10 for rows cubed times classes.
+    "gaussian" regresses targets +1 and -1. In "bernoulli" (each class against all others) and
+    "softmax", functions are logits. Their log loss is lower, and a fit takes about ten times as
+    long. For additive kernels, "auto" is "bernoulli" for two classes of at most 4,096 rows, and
+    "softmax" for 3 to 64 classes. The latter needs at least 400 rows, and at most 4e10 for rows
+    cubed times classes.
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" fits scores to predictions of each training row without it. None keeps the
     posterior, whose probabilities are too certain.
@@ -85,26 +85,25 @@ GAUSSIAN_PROCESS = {
     "additive_attributes": """
 feature_transform_, exponent_, feature_weights_, intercept_variance_, smoothness_, slope_weight_, \
 rough_weight_, interaction_weight_
-    What the kernel of the fit has in place of its parameters of these names.
+    Values of the kernel's parameters of these names after the fit.
 interactions_, interaction_knots_
     The pairs of features, the strongest first or as they were given, and the knots of each feature
     of a pair.
 intercept_ : ndarray of shape (n_outputs,)
-    The prediction where no feature and no pair of features adds anything.
+    The prediction without the contributions of features and pairs.
 quantization_error_bound_ : ndarray of shape (n_outputs,)
-    With `n_bins`: what no prediction, or score, of any histogram is off by more than.
+    With `n_bins`: a certified bound of the error of any prediction or score.
 """,
 }
 UPDATES = {
     "further_weights": """
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows, as those of the fit were; 1 by default.
+    Weights of the rows, as in the fit; 1 by default.
 """,
     "indices": """
 indices : array-like of int
-    Which of the rows of positive weight that `fit` and `partial_fit` were given, counted
-    from 0, each once. Those behind them move up. One of several equal rows takes its own
-    weight alone.
+    Which of the rows of positive weight that `fit` and `partial_fit` were given, counted from 0,
+    each once. Rows behind them move up. One of several equal rows takes its own weight alone.
 """,
 }
 _SAMPLE_WEIGHT = """
@@ -128,8 +127,8 @@ CLASSIFICATION_FIT = {
     "sample_weight": _SAMPLE_WEIGHT,
     "classes": """
 classes : array-like of shape (n_classes,), default=None
-    Labels that the model keeps whether it has rows of them or not, beside those that it
-    keeps already; `y` must then have no others. None lets the classes be those of the rows.
+    Further labels that the model keeps, also if it has no rows of them; `y` must then have no
+    others. None takes the classes of the rows.
 """,
 }
 REGRESSION_FIT = {

@@ -31,8 +31,8 @@ class IntersectionGPRegressor(GPRegressor):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        `Intersection` or `Splines`, and `Interactions` beside it. None is ``Intersection()``. All
-        other parameters, and attributes beside these, are those of `GPRegressor`.
+        `Intersection` or `Splines`, with `Interactions` added to it if columns interact. None is
+        ``Intersection()``. All other parameters and attributes are those of `GPRegressor`.
 
     Attributes
     ----------
@@ -44,10 +44,10 @@ class IntersectionGPRegressor(GPRegressor):
 
     Notes
     -----
-    `X` may be a dask array, and so may rows to predict. Its columns then stay, sorted, on the
-    workers that dask computes on; what comes here are vectors with a number for each row. `n_jobs`
-    is of each task there, and None is one thread. Pairs of features, smooth functions, transforms,
-    bounds of `variance`, and rows that come and go are refused.
+    `X` may be a dask array, and so may rows to predict. The workers then keep its sorted columns,
+    and return vectors with one number for each row. `n_jobs` is the number of threads of a task,
+    and None is one. Pairs of features, smooth functions, transforms, bounds of `variance` and
+    online updates are refused.
 
     References
     ----------
@@ -79,16 +79,16 @@ class IntersectionGPRegressor(GPRegressor):
 class IntersectionGPClassifier(GPClassifier):
     r"""Exact Gaussian process classifier with the histogram intersection kernel.
 
-    With ``likelihood="gaussian"`` it is that of section 3.3 of [1]_. For every class a process with
-    the covariance of `IntersectionGPRegressor` is fitted to targets +1 for the class and -1 for all
-    others. All classes are solved together. The other likelihoods are Laplace approximations
-    (sections 3.4 and 3.5 of [2]_), the default where rows are few enough.
+    With ``likelihood="gaussian"`` it is the classifier of section 3.3 of [1]_. For every class a
+    process with the covariance of `IntersectionGPRegressor` is fitted to targets +1 for the class
+    and -1 for all others. All classes are solved together. The other likelihoods are Laplace
+    approximations (sections 3.4 and 3.5 of [2]_), the default where rows are few enough.
 
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        `Intersection` or `Splines`, and `Interactions` beside it. None is ``Intersection()``. All
-        other parameters, and attributes beside these, are those of `GPClassifier`.
+        `Intersection` or `Splines`, with `Interactions` added to it if columns interact. None is
+        ``Intersection()``. All other parameters and attributes are those of `GPClassifier`.
 
     Attributes
     ----------
@@ -101,12 +101,12 @@ class IntersectionGPClassifier(GPClassifier):
     Notes
     -----
     The tags ask for data that are not negative. Two checks of scikit-learn,
-    `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit others all the
-    same, and fail.
+    `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit negative values
+    nevertheless, and fail.
 
     With the Bernoulli and softmax likelihoods, functions are in the unit of the logit, and so are
-    standard deviations, tables and explanations. `amplitude_` is the one of seven that predicts
-    best, or has the largest marginal likelihood; `noise_` is 1, and does not count.
+    standard deviations, tables and explanations. `amplitude_` is the best of seven values, by
+    left-out rows (Bernoulli) or by marginal likelihood (softmax); `noise_` is 1, and has no effect.
 
     References
     ----------
@@ -137,9 +137,9 @@ class MinMaxGPRegressor(GPRegressor):
     r"""Gaussian process regressor on counts: `GPRegressor` with the kernel `MinMax`.
 
     The kernel is a convex sum of the MinMax kernel, which for bits and counts is known as the
-    Tanimoto coefficient [1]_, and of the intersection kernel. The likelihood says how much of each.
-    Up to 10,000 rows the matrix of all pairs is factorised. With more rows two bytes are kept
-    for every pair, and conjugate gradients solve the system: 60,000 rows need 7.2 GB.
+    Tanimoto coefficient [1]_, and of the intersection kernel. The marginal likelihood decides on
+    their weights. Up to 10,000 rows the matrix of all pairs is factorised. With more rows two bytes
+    are kept for every pair, and conjugate gradients solve the system: 60,000 rows need 7.2 GB.
     Parameters and attributes are those of `GPRegressor`.
 
     See Also
@@ -228,10 +228,9 @@ class SPDGPRegressor(GPRegressor):
 class SPDGPClassifier(GPClassifier):
     r"""Gaussian process classifier on covariance matrices: `GPClassifier` with `Tangent`.
 
-    See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes.
-    Kernel coefficient and noise of "tangent" and "logeuclid" are those by which the model predicts
-    the class of each training matrix best without it, in closed form. Its scores are calibrated in
-    the same way.
+    See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes. For
+    "tangent" and "logeuclid", kernel coefficient and noise minimise the error of leave-one-out
+    predictions, which are in closed form. Its scores are calibrated in the same way.
 
     See Also
     --------

@@ -18,7 +18,7 @@ LikelihoodName: TypeAlias = Literal["auto", "gaussian", "bernoulli", "softmax"]
 
 @dataclass(frozen=True)
 class LikelihoodSearch:
-    """How hyper-parameters of largest marginal likelihood are searched for.
+    """Options of the search for the hyper-parameters of largest marginal likelihood.
 
     Parameters
     ----------
@@ -29,8 +29,8 @@ class LikelihoodSearch:
         Further searches, from starts drawn between the bounds; the best is kept.
     shared : bool or None, default=None
         Whether all outputs share one noise and one amplitude. None is True for classes, and False
-        for targets, each of which then has its own as if it were fitted alone. Where these are kept
-        as given, it is whether one is given for all.
+        for targets: each target then has its own, as if it were fitted alone. Without a search, it
+        says whether one value is given for all outputs.
     log_det : {"lanczos", "bound"}, default="lanczos"
         The log-determinant, where a system is not factorised: "lanczos" estimates it by stochastic
         Lanczos quadrature. "bound" is the upper bound of Rodner et al. (eq. 23) of the intersection

@@ -1,4 +1,4 @@
-"""Answers in the precision of what is asked, as those of every estimator here."""
+"""Results in the precision of what is asked, as those of every estimator here."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _is_single(dtype: Any) -> bool:
 
 
 def in_precision_of_rows(method: Callable[P, R]) -> Callable[P, R]:
-    """Return a method whose answers are float32 where its rows, and a regression's targets, are.
+    """Return a method whose results are float32 where its rows, and a regression's targets, are.
 
     They are computed as ever, and rounded at last.
     """

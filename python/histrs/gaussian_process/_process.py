@@ -542,10 +542,10 @@ class GaussianProcess(BaseEstimator):
     def forget(self, indices: ArrayLike) -> Self:
         """Remove training rows; when it raises, the estimator is as it was.
 
-        The hyper-parameters stay, and predictions are what a fit on the other rows with these
-        would give, to the tolerance of the solver. A class whose last row goes is a class no more,
-        unless `partial_fit` was given it in `classes`; a calibration is learned anew when it is
-        asked for next.
+        The hyper-parameters stay. Predictions equal a fit on the other rows with the same
+        hyper-parameters, to the tolerance of the solver. A class without rows is removed, unless
+        `partial_fit` was given it in `classes`; a calibration is learned anew when it is asked for
+        next.
 
         Parameters
         ----------
@@ -607,7 +607,7 @@ class GaussianProcess(BaseEstimator):
         return state
 
     def _answering(self) -> dict[str, Any]:
-        """Return what was learned, with all that answers are made of."""
+        """Return what was learned, with all that predictions are made of."""
         return self._state()
 
     def _hyperparameters(self, state: dict[str, Any]) -> Hyperparameters:
@@ -705,7 +705,7 @@ class GaussianProcess(BaseEstimator):
         """What is predicted where no feature and no pair of features adds anything."""
         posterior: Posterior = self._state()["_posterior"]
         if not isinstance(posterior.system.kernel, GeneralizedKernel | LevelKernel):
-            raise AttributeError(f"intercept_ is not there with {posterior.system.kernel!r}.")
+            raise AttributeError(f"{posterior.system.kernel!r} has no intercept_.")
         return np.broadcast_to(posterior.intercept("mean"), posterior.weights.shape[1:]).copy()
 
     @property

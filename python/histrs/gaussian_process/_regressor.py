@@ -68,13 +68,14 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     kernel_ : Kernel
         The kernel of the fit, without its constant factor.
     noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
-        Variances of the fit, of targets of variance 1; arrays where they are not shared.
+        Variances of the fit, for targets of variance 1; arrays if outputs do not share them.
     theta_ : ndarray of shape (n_hyperparameters,)
         Logarithms of noise, amplitude and the kernel's parameters that are not fixed.
     optimization_history_ : dict of ndarray
         Hyper-parameters that a search tried, and their likelihoods.
     X_fit_, Y_fit_, sample_weight_fit_ : ndarray
-        The training rows, equal ones once; centred targets, NaN where missing; weights, None for 1.
+        The training rows, equal ones once; centred targets, NaN if missing; weights, None if all
+        are 1.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
         Mean of each target, and the unit of its variances.
     dual_coef_, residual_, n_iter_ : ndarray
@@ -82,7 +83,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     std_error_ : float
         Mean relative error of standard deviations on training rows; 0 where they are exact.
     pattern_fits_, pattern_targets_, pattern_rows_ : list
-        Where targets miss different rows: an estimator for each pattern, its targets and rows.
+        If targets are missing in different rows: an estimator for each pattern of missing targets,
+        its targets and its rows.
     {n_features_in_}
     {feature_names_in_}
 
@@ -147,9 +149,10 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     ) -> Self:
         """Add rows; when it raises, the estimator is as it was.
 
-        The first call on an estimator without data is `fit`, hyper-parameters included. Later
-        calls keep the hyper-parameters, and predict what a fit on all rows with these would, to the
-        tolerance of the solver. They carry sorted columns, factors and preconditioners over.
+        The first call on an estimator without data is `fit`, hyper-parameters included. Later calls
+        keep the hyper-parameters. Predictions equal a fit on all rows with the same
+        hyper-parameters, to the tolerance of the solver. They carry sorted columns, factors and
+        preconditioners over.
 
         Parameters
         ----------
@@ -350,7 +353,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         Raises
         ------
         ValueError
-            If more than one of these is asked for, or a probability is not between 0 and 1.
+            If more than one of these is True, or a probability is not between 0 and 1.
         """
         if return_std + return_cov + (return_quantiles is not None) > 1:
             raise ValueError(
@@ -426,9 +429,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         Returns
         -------
         mean : ndarray of the shape of the targets
-            Means (Rasmussen and Williams, 2006, eq. 5.12). The hyper-parameters, the mean of the
-            targets and their unit stay those of all rows. Rows that are equal, targets too, are
-            left out together. NaN where a target is missing.
+            Means (Rasmussen and Williams, 2006, eq. 5.12). All rows determine the hyper-parameters,
+            the mean of the targets and their unit. Rows that are equal, targets too, are left out
+            together. NaN where a target is missing.
         std : ndarray of the same shape
             Predictive standard deviations, noise included, that of a row of little weight being
             larger.

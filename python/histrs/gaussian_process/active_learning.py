@@ -64,7 +64,7 @@ def query(
     by 1. The next row of a batch is chosen under the covariances that are left.
 
     With more than two classes, :math:`|\mu|` is half of what the score of the best class is above
-    that of the second. For a regressor, only the variance says what a label would teach.
+    that of the second. For a regressor, only the variance decides.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def query(
     ------
     ValueError
         If the strategy is unknown, or needs classes and `model` is a regressor. If the pool has
-        fewer rows than are asked for, or another number of columns than the training data.
+        fewer than `n_instances` rows, or another number of columns than the training data.
 
     References
     ----------
@@ -142,11 +142,11 @@ def _check_strategy(strategy: str, model: Model | None = None) -> None:
     """Fail unless there is a strategy of that name, for that kind of model."""
     if strategy not in get_args(Strategy):
         names = ", ".join(repr(name) for name in get_args(Strategy))
-        raise ValueError(f"strategy = {strategy!r} is none of {names}.")
+        raise ValueError(f"strategy = {strategy!r}: choose one of {names}.")
     if isinstance(model, GPRegressor) and strategy in ("mean", "uncertainty"):
         raise ValueError(
-            f"strategy = {strategy!r} asks for rows between classes, of which a regressor has "
-            "none: choose 'variance-reduction', 'variance' or 'random'."
+            f"strategy = {strategy!r} needs classes, which a regressor does not have: "
+            "choose 'variance-reduction', 'variance' or 'random'."
         )
 
 

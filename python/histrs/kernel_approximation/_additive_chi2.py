@@ -54,8 +54,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     .. math:: \langle c(x), c(y) \rangle \approx \sum_d \frac{2 x(d) y(d)}{x(d) + y(d)}.
 
-    Then a linear model on the features is one with the kernel. The default is a rational map, which
-    is in no paper, with poles :math:`z_k` where the data are:
+    A linear model on the features is then a model with the kernel. The default is a rational map,
+    which is in no paper, with poles :math:`z_k` in the range of the data:
 
     .. math:: c_k(x) = 2 \sqrt{z_k} \frac{x}{x + z_k} \prod_{j < k} \frac{x - z_j}{x + z_j}.
 
@@ -74,8 +74,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         "periodic" is the map of [2]_ and of scikit-learn's `AdditiveChi2Sampler`, with
         `n_components = 2 sample_steps - 1`.
     domain : "auto" or pair of floats, default="auto"
-        The smallest and the largest positive value that the map is for; "auto" takes those of
-        the training data. A value of 0 has no error.
+        The smallest and the largest positive value that the map is for; "auto" takes both from the
+        training data. A value of 0 has no error.
     per_column : bool, default=False
         Learn a domain, and poles, for each column.
     sample_interval : float, default=None
@@ -253,12 +253,12 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         return features
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the names of the features: those of the input with the component behind.
+        """Return the names of the features: a name of the input and the number of the component.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the input features; None takes those of the training data.
+            Names of the input features; None takes the names of the training data.
 
         Returns
         -------

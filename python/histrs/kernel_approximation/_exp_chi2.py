@@ -72,11 +72,11 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Number of features `D`: a cosine and a sine for each projection. If it is odd, the last
         projection has only their difference.
     gamma : {"scale", "median", "auto"} or float, default="scale"
-        Inverse scale of the distance. "scale" is half of one over the mean distance of two training
-        rows. "median" is one over the median distance of rows, at most 1,000 drawn at random.
-        "auto" tries multiples of "scale" from 1/16 to 4 in kernel ridge regression of `y` on as
-        many rows, and takes the smallest leave-one-out error. Strings, and integers of few values,
-        are classes.
+        Inverse scale of the distance. "scale" is 1 over twice the mean distance of training rows.
+        "median" is 1 over the median distance of at most 1,000 rows, drawn at random. "auto" tries
+        multiples of "scale", from 1/16 to 4, in kernel ridge regression of `y` on at most 1,000
+        rows, and takes the smallest leave-one-out error. Strings, and integers of few values, are
+        classes.
     base_map : AdditiveChi2Map, default=None
         The map `c`; it is cloned and fitted. None takes `AdditiveChi2Map(n_components=5)`.
     projection : {"structured", "gaussian", "orthogonal"}, default="structured"

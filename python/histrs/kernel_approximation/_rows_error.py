@@ -36,7 +36,7 @@ class Shares:
     values: Array
     """Positions on the axis of values, (n_bins, n_columns)."""
     shares: Array
-    """The share of the sum of a row that is near each position, as a mean over rows."""
+    """The fraction of the sum of a row that is near each position, as a mean over rows."""
 
     @classmethod
     def of(cls, X: Matrix, low: Array, high: Array) -> Shares:

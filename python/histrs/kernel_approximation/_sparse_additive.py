@@ -228,12 +228,12 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         return whitened
 
     def get_feature_names_out(self, input_features: ArrayLike | None = None) -> NDArray[Any]:
-        """Return the names of the features: those of the columns with the knot behind.
+        """Return the names of the features: a name of a column and the number of the knot.
 
         Parameters
         ----------
         input_features : array-like of str, default=None
-            Names of the columns; None takes those of the training data.
+            Names of the columns; None takes the names of the training data.
 
         Returns
         -------

@@ -78,9 +78,9 @@ class SparseKernelMap(LandmarkMap):
 
     Notes
     -----
-    A landmark that those chosen before it span, to twelve digits, is left out: it would
-    not change the projection. Matching pursuit may choose one again, and stops after
-    `10 * n_nonzero` steps; its coordinates are those of the projection all the same.
+    A landmark that those chosen before it span, to twelve digits, is left out: it would not change
+    the projection. Matching pursuit may choose one again, and stops after `10 * n_nonzero` steps;
+    its coordinates nevertheless belong to the projection.
 
     References
     ----------

@@ -19,7 +19,7 @@ Float64 = NDArray[np.float64]
 # `(X, Y, *, n_jobs, **metric_params)` to bounds of shape (n_X, n_Y), or None where none holds.
 Bounds = Callable[..., Float64 | None]
 
-# Bins above which it is not checked whether the ground distance is a metric.
+# Bins above which it is not checked whether the cost matrix is a metric.
 _MOST_BINS = 1000
 
 
@@ -87,7 +87,7 @@ def sinkhorn_bounds(
 ) -> Float64 | None:
     """Bound the cost of a plan by that of the best plan between its marginals.
 
-    Its marginals are off by `tol`, and what is missing moves by the largest ground distance at
+    Its marginals are off by `tol`, and what is missing moves by the largest cost at
     most. The regularised cost has no such bound.
     """
     if M is None or positions is not None or cost != "transport":
@@ -107,7 +107,7 @@ def landmark_bounds(X: Matrix, Y: Matrix, M: Float64) -> Float64:
 
 
 def is_metric(M: Float64) -> bool:
-    """Whether a ground distance is symmetric and obeys the triangle inequality."""
+    """Whether a cost matrix is symmetric and obeys the triangle inequality."""
     if len(M) > _MOST_BINS or not np.array_equal(M, M.T):
         return False
     return all(bool(np.all(row <= (row[:, None] + M).min(axis=0) * (1 + 1e-12))) for row in M)

@@ -17,7 +17,7 @@ from histrs.transport._ground import GridDistance
 # `(X, *, n_jobs, **metric_params)` to a single row or matrix, kept as a stack of one.
 Centroid = Callable[..., NDArray[Any]]
 
-# Least regularisation of a barycentre, as a part of the largest ground distance.
+# Least regularisation of a barycentre, as a fraction of the largest cost.
 _LEAST_REG = 1 / 100
 # The centroid is only compared with.
 _TOL = 1e-4

@@ -162,7 +162,7 @@ class BaseMetricKNN(BaseEstimator):
 default=None
             Queries; None means the training samples, each without itself.
         n_neighbors : int, default=None
-            Number of neighbours; None means that of the fit.
+            Number of neighbours; None means `n_neighbors_`.
         return_distance : bool, default=True
             Whether to return distances.
 
@@ -196,7 +196,7 @@ default=None
 default=None
             Queries; None means the training samples, each without itself.
         n_neighbors : int, default=None
-            Number of neighbours; None means that of the fit.
+            Number of neighbours; None means `n_neighbors_`.
         mode : {"connectivity", "distance"}, default="connectivity"
             Whether entries are 1 or distances.
 

@@ -29,31 +29,29 @@ from histrs.neighbors._docs import NEIGHBORS
 class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """Nearest-neighbour classifier in the metrics of this package.
 
-    Neighbours are those of brute force. Among neighbours at the same distance, the first in
-    training are taken. Cheaper lower bounds save most distances: the divergence of
+    The search is exact. Among neighbours at the same distance, the first training samples are
+    taken. Cheaper lower bounds save most distances: the divergence of
     :func:`~histrs.metrics.jbld_distances` for "airm", and relaxed transport for "emd" and the cost
     of "sinkhorn". Where `M` is a metric, distances to single bins bound transport too.
 
     Parameters
     ----------
     n_neighbors : int or "auto", default=1
-        Neighbours that vote; "auto" takes as many, 56 at most, as classify training samples best by
-        the others, for which the distances of all pairs are computed.
+        Number of neighbours that vote. "auto" tries numbers up to 56, and takes the one that
+        classifies training samples best from the others. It computes the distances of all pairs.
     metric : str or callable, default="auto"
         "auto" takes "jbld" for a stack of matrices, of shape (n_samples, p, p), and "chi2" for
         rows, of shape (n_samples, n_features): flattened matrices need the name of a metric.
         Covariance matrices have "jbld", "airm", "logeuclid" (Euclidean between logarithms) and
         "euclid". Histograms have "chi2", "minmax", "sinkhorn" and "emd", functions of
-        `histrs.metrics`. The kernels "intersection", "hellinger", "jensen_shannon",
-        "additive_chi2" and "exp_chi2" have the distance
-        :math:`k(x, x) + k(y, y) - 2 k(x, y)`. Vectors have "euclidean". A callable is given
-        ``(X, Y, n_jobs=...)`` and `metric_params`, and returns distances of shape (n_X, n_Y). With
-        "precomputed" `X` is distances: in `fit` of all pairs of training samples, later of each
-        query to all training samples.
+        `histrs.metrics`. The kernels "intersection", "hellinger", "jensen_shannon", "additive_chi2"
+        and "exp_chi2" have the distance :math:`k(x, x) + k(y, y) - 2 k(x, y)`. Vectors have
+        "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and `metric_params`, and returns
+        distances of shape (n_X, n_Y). With "precomputed", `X` holds distances: of all pairs of
+        training samples in `fit`, and later of each query to all training samples.
     weights : {"uniform", "distance", "auto"}, default="uniform"
-        Whether every neighbour has one vote, or the inverse of its distance; neighbours at
-        distance 0 then vote alone. "auto" takes what classifies training samples best by the
-        others.
+        Whether every neighbour has one vote, or the inverse of its distance; neighbours at distance
+        0 then vote alone. "auto" takes what classifies training samples best from the others.
     {metric_params}
     class_weight : dict, "balanced" or None, default=None
         Factors of the votes of each class; not for several labels per row.
@@ -63,7 +61,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,), or a list of them
-        The class labels; of several outputs, those of each.
+        The class labels; a list for several outputs.
     {n_neighbors_}
     {metric_}
     {metric_params_}
@@ -72,7 +70,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Indices of their labels in `classes_`.
     sample_weight_ : ndarray of shape (n_samples,) or None
-        Factors of their votes, where they differ.
+        Factors of their votes; None if all are equal.
     {n_features_in_}
     {feature_names_in_}
 
@@ -216,7 +214,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         Returns
         -------
         P : ndarray of shape (n_queries, n_classes), or a list of them
-            Shares, in the order of `classes_`; of several outputs, those of each.
+            Fractions of votes, in the order of `classes_`; of several outputs, those of each.
         """
         distances, indices = self.kneighbors(X)
         found = self._shares(votes(distances, self._settings()[1]), indices)
@@ -224,7 +222,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         return shares if self._has_outputs else shares[0]
 
     def _shares(self, counts: NDArray[Any], indices: NDArray[np.intp]) -> list[Array]:
-        """Return the shares of the classes of each output."""
+        """Return the fractions of the classes of each output."""
         counts = self._weighed(counts, indices)
         codes = self.y_fit_.reshape(len(self.y_fit_), -1)
         all_classes = self.classes_ if self._has_outputs else [self.classes_]

@@ -34,7 +34,7 @@ n_features_in_ : int
 """,
     "n_neighbors_": """
 n_neighbors_, weights_ : int, str
-    Those that were chosen, or given.
+    The chosen or given values.
 """,
     "metric_": """
 metric_ : str or callable

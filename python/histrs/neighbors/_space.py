@@ -201,7 +201,7 @@ class Space:
             )
         if np.isnan(D).any():
             i, j = np.argwhere(np.isnan(D))[0]
-            raise ValueError(f"metric returned NaN for row {i} of X and row {j} of Y.")
+            raise ValueError(f"metric returned NaN for X[{i}] and Y[{j}]: it must return a number.")
         return D
 
     def _bounds(self, X: Matrix, Y: Matrix) -> Array | None:
@@ -216,7 +216,7 @@ def _given(X: Any, Y: Any, *, n_jobs: int | None) -> NDArray[Any]:
 def _check_distances(D: NDArray[Any]) -> None:
     if np.any(D < 0.0):
         i, j = np.argwhere(D < 0.0)[0]
-        raise ValueError(f"X[{i}, {j}] = {D[i, j]:.3g}: distances are non-negative.")
+        raise ValueError(f"X[{i}, {j}] = {D[i, j]:.3g}: distances must not be negative.")
 
 
 # What the parameter `metric` may be.

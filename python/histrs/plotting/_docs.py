@@ -5,7 +5,7 @@ from __future__ import annotations
 AXES = {
     "feature_names": """
 feature_names : sequence of str, default=None
-    Names of all features; None takes those of the data frame of the fit, or numbers.
+    Names of all features; None takes the names of the data frame of the fit, or numbers.
 """,
     "output": """
 output : int, default=0

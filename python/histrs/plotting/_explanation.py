@@ -36,7 +36,7 @@ def plot_explanation(
         Which of its rows.
     {output}
     max_features : int, default=10
-        At most so many bars; what is left out is one bar without a band.
+        At most so many bars; all other features share one bar without a band.
     {ax}
 
     Returns
@@ -63,7 +63,7 @@ def plot_explanation(
         values, std = values[:, :, None], std[:, :, None]
     for name, index, size in (("row", row, values.shape[0]), ("output", output, values.shape[2])):
         if not 0 <= index < size:
-            raise ValueError(f"{name} = {index}, and there are {size}: count from 0.")
+            raise ValueError(f"{name} = {index}: give a number from 0 to {size - 1}.")
     if max_features < 1:
         raise ValueError(f"max_features = {max_features}: give at least 1.")
     adds, std = values[row, :, output], std[row, :, output]

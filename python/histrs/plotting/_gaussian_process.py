@@ -40,7 +40,7 @@ def plot_relevance(
         A fitted model, as a rule of ``Intersection(feature_weights="ard")``.
     {feature_names}
     max_features : int, default=20
-        At most so many bars; what is left out is one bar.
+        At most so many bars; all other features share one bar.
     {ax}
 
     Returns
@@ -157,7 +157,7 @@ def check_output(model: _Model, output: int) -> None:
     """Refuse an output that the model does not have."""
     n_outputs = model.dual_coef_.shape[1]
     if not 0 <= output < n_outputs:
-        raise ValueError(f"output = {output} is not in 0..{n_outputs}.")
+        raise ValueError(f"output = {output}: give a number from 0 to {n_outputs - 1}.")
 
 
 def _of_output(values: Any, output: int) -> Any:

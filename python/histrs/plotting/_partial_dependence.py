@@ -60,7 +60,7 @@ def plot_partial_dependence(
     if mean.ndim == len(grid):
         mean, std = mean[..., None], std[..., None]
     if not 0 <= output < mean.shape[-1]:
-        raise ValueError(f"output = {output}, and there are {mean.shape[-1]}: count from 0.")
+        raise ValueError(f"output = {output}: give a number from 0 to {mean.shape[-1] - 1}.")
     mean, std = mean[..., output], std[..., output]
     names = [
         f"feature {d}" if feature_names is None else str(feature_names[d])

@@ -162,7 +162,9 @@ def plot_prototypes(
 def _checked_features(features: tuple[int, int], p: int) -> list[int]:
     bad = [feature for feature in features if not 0 <= feature < p]
     if bad:
-        raise ValueError(f"features = {features}: {bad[0]} is not below {p}, the rows of a matrix.")
+        raise ValueError(
+            f"features = {features}: give numbers from 0 to {p - 1}, rows of a matrix."
+        )
     return list(features)
 
 
@@ -193,7 +195,9 @@ def _draw_histograms(
 ) -> None:
     n_bins = histograms.shape[1]
     if shape is not None and shape[0] * shape[1] != n_bins:
-        raise ValueError(f"shape = {shape}: has {shape[0] * shape[1]} cells for {n_bins} bins.")
+        raise ValueError(
+            f"shape = {shape} has {shape[0] * shape[1]} cells: give {n_bins}, one a bin."
+        )
     panels = _panels(figure, len(histograms), sharey=shape is None)
     for ax, histogram, label in zip(panels, histograms, labels, strict=False):
         if shape is None:

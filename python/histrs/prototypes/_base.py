@@ -76,7 +76,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         P : ndarray of shape (n_queries, n_classes)
-            Probabilities, in the order of `classes_`: the largest is that of the prediction.
+            Probabilities, in the order of `classes_`: the predicted class has the largest.
         """
         return np.asarray(softmax(self._decisive_scores(X), axis=1))
 
@@ -317,7 +317,7 @@ class SelectedPrototypes(InSpace):
         return np.log(np.maximum(found, np.finfo(np.float64).tiny))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Return the classes of the nearest prototypes, or those that most of them have.
+        """Return the most frequent class of the nearest prototypes.
 
         They are the most probable ones.
 

@@ -84,7 +84,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
     (equations 4 to 6), with the Jensen-Bregman log-det divergence
     :func:`~histrs.metrics.jbld_distances`. The second term is not in the paper. It counts as
     :math:`\nu` further matrices at the start of each prototype, and prevents overfitting to few
-    matrices. The most probable class is predicted, not that of the nearest prototype.
+    matrices. The most probable class is predicted, not the class of the nearest prototype.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ class CompressionCurve(NamedTuple):
     ratios : ndarray of shape (n_ratios,)
         Numbers of prototypes over the number of training samples.
     errors : ndarray of shape (n_ratios, n_runs)
-        Shares of test samples that are misclassified, of each run.
+        Fractions of test samples that are misclassified, for each run.
     """
 
     ratios: Array
@@ -53,7 +53,8 @@ def compression_curve(
     X_test, y_test : array-like
         Test samples and their classes.
     ratios : iterable of float, default=(0.02, 0.04, 0.08, 0.16)
-        Sizes over the number of training samples; in the result each is that of the sets found.
+        Sizes of the sets, as fractions of the number of training samples. The result has the sizes
+        that were found.
     random_states : iterable of int, default=range(5)
         A run for each, where the estimator has a `random_state`; else there is one run.
 

@@ -1,6 +1,6 @@
 """Costs of transport to prototypes, each as exact as the probabilities of classes need it.
 
-Any potentials of a prototype bound the cost of transport to it from below, at the price of an inner
+Any potentials of a prototype bound the cost of transport to it from below, at the cost of an inner
 product with the row: the sums over its bins, where the work is, do not depend on the row. What a
 prototype can add to a probability, by the bound, says how far its transport is iterated, from where
 the bound was best; of most prototypes the bound alone is enough.

@@ -18,12 +18,12 @@ from histrs.transport._distances import warn_of_worst
 TOL = 1e-6
 """Largest L1 error of a marginal in predictions."""
 
-# Regularisation over the median of the ground distance.
+# Regularisation over the median of the cost matrix.
 _REG = 0.1
 
 
 class Divergence(NamedTuple):
-    """The Sinkhorn divergence of a ground distance and a weight of the entropy."""
+    """The Sinkhorn divergence of a cost matrix and a weight of the entropy."""
 
     M: Array
     reg: float
@@ -64,8 +64,8 @@ def masses(X: Matrix, n_jobs: int | None) -> NDArray[Any]:
     empty = np.flatnonzero(~((sums > 0) & np.isfinite(sums)))
     if len(empty) > 0:
         raise ValueError(
-            f"X[{empty[0]}] sums to {sums[empty[0]]}: transport is between histograms of some "
-            "finite mass; drop the row."
+            f"X[{empty[0]}] sums to {sums[empty[0]]}: transport needs a positive, "
+            "finite sum; drop the row."
         )
     return sums
 
@@ -82,7 +82,7 @@ def normalized(X: Matrix, n_jobs: int | None) -> Matrix:
 
 
 def ground_distance(M: ArrayLike | None, n_bins: int) -> Array:
-    """Return a symmetric ground distance; that of bins on a line for None."""
+    """Return a symmetric cost matrix; that of bins on a line for None."""
     if M is None:
         bins = np.arange(float(n_bins))
         return np.abs(bins[:, None] - bins)
@@ -91,8 +91,8 @@ def ground_distance(M: ArrayLike | None, n_bins: int) -> Array:
     if not np.array_equal(checked, checked.T):
         i, j = np.argwhere(checked != checked.T)[0]
         raise ValueError(
-            f"M[{i}, {j}] = {checked[i, j]}, but M[{j}, {i}] = {checked[j, i]}: the ground "
-            "distance of prototypes is symmetric; pass (M + M.T) / 2."
+            f"M[{i}, {j}] = {checked[i, j]}, but M[{j}, {i}] = {checked[j, i]}: prototypes "
+            "need the same cost in both directions; pass (M + M.T) / 2."
         )
     return checked
 

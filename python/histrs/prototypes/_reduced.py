@@ -15,7 +15,7 @@ from histrs.prototypes._docs import SELECTED_PROTOTYPES
 
 @documented(SELECTED_PROTOTYPES)
 class ReducedNN(CondensingRule):
-    """Nearest-neighbour classifier on what is needed of the condensed samples.
+    """Nearest-neighbour classifier on a part of the condensed samples.
 
     Gates' reduced nearest neighbours [1]_: of the samples that
     :class:`~histrs.prototypes.CondensedNN` chooses those are left out, one after the other,

@@ -28,7 +28,7 @@ class TransportLoss:
     labels, own : ndarray of shape (n,), (n_prototypes,)
         Classes of the rows and of the prototypes.
     M, reg, gamma : ndarray or one for each axis of a grid, float, float
-        Ground distance, weight of the entropy, inverse temperature.
+        Cost matrix, weight of the entropy, inverse temperature.
     tol : float
         Of the marginals of transport.
     n_threads : int

@@ -132,7 +132,7 @@ class Coder:
         codes = np.asarray(codes)
         n_blocks, n_codes, _ = self.codebooks.shape
         if codes.dtype.kind not in "iu":
-            raise ValueError(f"codes have dtype {codes.dtype}: they are integers.")
+            raise ValueError(f"codes have dtype {codes.dtype}: they must be integers.")
         if codes.ndim != 2 or codes.shape[1] != n_blocks:
             raise ValueError(
                 f"codes have shape {codes.shape}: there is one for each of {n_blocks} blocks"
@@ -171,9 +171,9 @@ def gathered(
     n = 0
     for codes in chunks:
         if n + len(codes) > len(out):
-            raise ValueError(f"out has {len(out)} rows: the data have more.")
+            raise ValueError(f"out has {len(out)} rows, and the data have more: give as many.")
         out[n : n + len(codes)] = codes
         n += len(codes)
     if n < len(out):
-        raise ValueError(f"out has {len(out)} rows, but the data {n}.")
+        raise ValueError(f"out has {len(out)} rows, but the data {n}: give as many.")
     return out

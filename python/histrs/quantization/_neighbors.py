@@ -88,7 +88,7 @@ class CodeNeighbors(BaseEstimator):
 
     See Also
     --------
-    ProductQuantizer : What makes the codes; its `rotation` and `n_levels` make answers better.
+    ProductQuantizer : What makes the codes; its `rotation` and `n_levels` make results better.
 
     References
     ----------

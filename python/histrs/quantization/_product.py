@@ -62,7 +62,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     As features [2]_ (section 3), :math:`\Phi(x)` has `M` ones among `M D` entries. Rows are
     compared by :math:`\Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their codewords, as
-    :class:`~histrs.svm.BundleSVC` does. The metric should be that of the kernel:
+    :class:`~histrs.svm.BundleSVC` does. Choose the metric for the kernel:
 
     ================  ==================================  ==============================
     `metric`          distance, summed over a block       kernel
@@ -228,7 +228,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         A further chunk is a step of mini-batch k-means: its rows are encoded, and a codeword
         becomes the mean of all its rows. For "hellinger" and "chi2" it is the mean of square roots,
-        and for further levels of residuals. The rotation stays that of the first chunk.
+        and for further levels of residuals. The rotation is learned from the first chunk.
 
         Parameters
         ----------
@@ -375,8 +375,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def inverse_transform(self, codes: ArrayLike) -> NDArray[Any]:
         """Return the rows that codes stand for.
 
-        These are their codewords side by side, those of the levels of a block added up, and rotated
-        back.
+        Codewords stand side by side. Codewords of the levels of a block are added up, and rows are
+        rotated back.
 
         Parameters
         ----------

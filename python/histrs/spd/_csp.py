@@ -46,14 +46,14 @@ class CSP(TransformerMixin, StackEstimator):
 
     .. math:: \min_W \sum_c P_c \log \frac{\det \mathrm{diag}(W C_c W^T)}{\det (W C_c W^T)}
 
-    with :math:`P_c` the fraction of class :math:`c`; steps are those of [3]_. The first filters
-    tell most about the class,
+    with :math:`P_c` the fraction of class :math:`c`, by the steps of [3]_. Filters are in the order
+    of the bound
 
     .. math:: I(w) \le \frac12 \Big(\log \sum_c P_c v_c - \sum_c P_c \log v_c\Big),
               \qquad v_c = w^T C_c w
 
-    with :math:`I` the mutual information of class and filtered signal, where the latter is Gaussian
-    in each class. Each filter has unit variance in :math:`\sum_c P_c C_c`. A matrix becomes
+    on the mutual information :math:`I` of the class and the filtered signal, which is Gaussian in
+    each class. Each filter has unit variance in :math:`\sum_c P_c C_c`. A matrix becomes
     :math:`W X W^T`, or the logarithms of its diagonal.
 
     Parameters
@@ -90,8 +90,8 @@ class CSP(TransformerMixin, StackEstimator):
 
     Notes
     -----
-    With balanced classes all filters together are those of pyRiemann's ``CSP``, but for signs and
-    lengths. For several classes it has another order, by the approximation of [4]_ to :math:`I`,
+    With balanced classes, all filters together are those of pyRiemann's ``CSP``, up to signs and
+    lengths. For several classes, pyRiemann orders them by the approximation of [4]_ to :math:`I`,
     which underrates filters whose variances differ much.
 
     References

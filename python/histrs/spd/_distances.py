@@ -32,10 +32,10 @@ def jbld_distances(
 
     .. math:: D_J(X, Y) = \log\det\frac{X + Y}{2} - \frac{1}{2} \log\det(X Y)
 
-    Equation 1 of [1]_, due to [2]_. It is symmetric, invariant under :math:`X \to A X A^T` of
-    both, and exactly 0 for equal matrices. As in the paper there is no square root: it is
-    ``numpy.sqrt`` of the result that obeys the triangle inequality [3]_, and that pyRiemann's
-    ``distance_logdet`` returns.
+    Equation 1 of [1]_, due to [2]_. It is symmetric, invariant under :math:`X \to A X A^T` of both,
+    and exactly 0 for equal matrices. As in the paper, there is no square root. ``numpy.sqrt`` of
+    the result obeys the triangle inequality [3]_. pyRiemann's ``distance_logdet`` returns this
+    root.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ def jbld_distances(
 
     See Also
     --------
-    airm_distances : The geodesic distance that it stands in for.
+    airm_distances : The geodesic distance that it approximates.
     histrs.spd.project_to_spd : Makes matrices positive definite.
 
     References

@@ -118,7 +118,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Move the means of the classes towards those of more matrices, by their weights.
+        """Move the means of the classes towards the means of more matrices, by their weights.
 
         {of_classes}
         classes : array-like of shape (n_classes,), default=None
@@ -193,8 +193,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     ) -> Float64:
         """Return by how much farther the mean of all others of its class is from each matrix.
 
-        The squared distance grows by a power of the share that remains: 2 in a flat space, less in
-        a curved one. Of few matrices it is measured on one in the middle.
+        The squared distance grows by a power of the fraction that remains: 2 in a flat space, less
+        in a curved one. If matrices are few, it is measured on one in the middle.
         """
         total = float(weights.sum())
         taken = np.minimum(1.0, weights)

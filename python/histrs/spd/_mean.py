@@ -215,8 +215,8 @@ def checked_weights(sample_weight: ArrayLike | None, n: int) -> Float64:
     bad = np.flatnonzero(~(np.isfinite(weights) & (weights >= 0.0)))
     if len(bad):
         raise ValueError(
-            f"sample_weight[{bad[0]}] = {weights[bad[0]]}: weights are finite and non-negative; "
-            "drop the matrix, or give it weight 0."
+            f"sample_weight[{bad[0]}] = {weights[bad[0]]}: weights must be finite and not "
+            "negative; drop the matrix, or give it weight 0."
         )
     if not np.any(weights):
         raise ValueError("sample_weight is zero everywhere: give some matrix a positive weight.")

@@ -68,8 +68,8 @@ class Potato(TransformerMixin, RunningMeans):
 
     Notes
     -----
-    For the same matrices, z-scores are those of pyRiemann's ``Potato``. Its `partial_fit` moves by
-    a fraction `alpha` to the mean of all matrices that it is given. A `forgetting` of `alpha` tends
+    For the same matrices, z-scores equal pyRiemann's ``Potato``. Its `partial_fit` moves by a
+    fraction `alpha` to the mean of all matrices that it is given. A `forgetting` of `alpha` tends
     to that fraction.
 
     References
@@ -203,7 +203,7 @@ class Potato(TransformerMixin, RunningMeans):
         return self._updated(known, self.metric, stack, groups, weights)[0]
 
     def _log_distances(self, stack: Stack, least: float = 0.0) -> Float64:
-        """Return logarithms of distances, of which none is below a share of the largest."""
+        """Return logarithms of distances, of which none is below a fraction of the largest."""
         squares = GEOMETRIES[self.metric].squares(stack, self.mean_[None], self.n_jobs)[:, 0]
         floor = max(least**2 * float(np.max(squares)), float(np.finfo(np.float64).tiny))
         return np.asarray(np.log(np.maximum(squares, floor)) / 2.0)

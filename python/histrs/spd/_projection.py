@@ -61,7 +61,7 @@ def project_to_spd(X: ArrayLike, *, floor: float = 1e-6) -> NDArray[Any]:
     if not 0.0 < floor <= 1.0:
         raise ValueError(f"floor = {floor} is out of range: a ratio of eigenvalues in (0, 1].")
     X = as_stack(X)
-    check_finite(X, "X", "drop the matrix, or compute it from samples without gaps")
+    check_finite(X, "X", "drop the matrix, or compute it from samples without missing values")
     # In double precision: single would lose a floor of 1e-6.
     wide = X.astype(np.float64)
     values, vectors = np.linalg.eigh(symmetric(wide))

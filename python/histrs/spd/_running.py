@@ -81,7 +81,7 @@ class RunningMeans(StackEstimator):
         groups: NDArray[Any],
         weights: Float64,
     ) -> dict[Any, Running]:
-        """Return known means with those of further matrices, by their share of the weights."""
+        """Return known means with those of further matrices, by their fraction of the weights."""
         means, owner = dict(known), type(self).__name__
         present = np.unique(groups).tolist()
         with StepProgress(owner, self.verbose, len(present)) as progress:

@@ -116,8 +116,8 @@ class Covariances(TransformerMixin, BaseEstimator):
         Raises
         ------
         ValueError
-            If a value is not finite, or the number of channels is not that of training; the
-            message names the trial and the channel.
+            If a value is not finite, or the number of channels differs from training; the message
+            names the trial and the channel.
         """
         check_is_fitted(self)
         trials = _checked_trials(X)

@@ -33,7 +33,7 @@ class SPDProjection(StackProjection):
     r"""Supervised projection of covariance matrices on smaller ones.
 
     Learns :math:`U` of shape (p, n_components) with orthonormal columns [1]_. The matrices
-    :math:`U^T X_i U` are close to neighbours of the same class, and far from those of other
+    :math:`U^T X_i U` are close to neighbours of the same class, and far from neighbours of other
     classes:
 
     .. math:: \min_U \sum_{i, j} a_{ij} D_J(U^T X_i U, U^T X_j U)

@@ -23,21 +23,22 @@ from histrs.spd._stack import as_stack, symmetric
 
 @documented(MATRICES)
 class TangentSpace(TransformerMixin, RunningMeans):
-    r"""Covariance matrices as vectors, in which linear models are at home.
+    r"""Covariance matrices as vectors, for linear models.
 
     .. math:: v(X) = \mathrm{vech}\, \log(M^{-1/2} X M^{-1/2})
 
-    with off-diagonal entries times :math:`\sqrt 2`, so that the distance of two vectors is about
-    the affine-invariant distance of their matrices, and exactly so from :math:`M` itself [1]_. With
-    :class:`~sklearn.linear_model.LogisticRegression` behind it this is the usual best pipeline for
-    EEG. pyRiemann's ``TangentSpace`` with the same reference returns the same vectors.
+    with off-diagonal entries times :math:`\sqrt 2`. The distance of two vectors approximates the
+    affine-invariant distance of their matrices. The length of a vector is exactly the distance from
+    :math:`M` [1]_. With :class:`~sklearn.linear_model.LogisticRegression` behind it this is the
+    usual best pipeline for EEG. pyRiemann's ``TangentSpace`` with the same reference returns the
+    same vectors.
 
     Parameters
     ----------
     reference : str or array-like of shape (p, p), default="airm"
         :math:`M`: a mean of the training matrices, or a matrix. "airm", in pyRiemann "riemann", is
         :func:`airm_mean`, "jbld" :func:`jbld_mean`, "logeuclid" :func:`log_euclidean_mean` and
-        "euclid" the arithmetic mean. Whatever it is, the coordinates are those above.
+        "euclid" the arithmetic mean. The coordinates are always those above.
     {updates}
 
     Attributes
@@ -49,7 +50,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
     whitener_ : ndarray of shape (p, p)
         :math:`M^{-1/2}`.
     weight_seen_ : float
-        Sum of the weights of the matrices that the mean was made of, older ones lowered.
+        Sum of the weights of the matrices in the mean, with `forgetting`.
     {n_features_in_}
 
     See Also

@@ -25,9 +25,9 @@ class Whitening(TransformerMixin, RunningMeans):
 
     .. math:: X' = M_d^{-1/2} X M_d^{-1/2}
 
-    with :math:`M_d` the mean of the matrices of domain :math:`d`, a subject or a session. What
-    differs between domains alone, such as the position of electrodes, is gone, and what differs
-    between classes remains [1]_. No labels are needed: matrices of a new subject are recentred by
+    with :math:`M_d` the mean of the matrices of domain :math:`d`, a subject or a session.
+    Differences between domains, such as the position of electrodes, disappear, and differences
+    between classes remain [1]_. No labels are needed: matrices of a new subject are recentred by
     their own mean, ``partial_fit(X, domain=...)`` and then ``transform``, or `unseen`.
 
     Parameters
@@ -116,7 +116,7 @@ class Whitening(TransformerMixin, RunningMeans):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, domain: ArrayLike | None = None
     ) -> Self:
-        """Add domains, or move the means of known ones towards those of more matrices.
+        """Add domains, or move the means of known ones towards the means of more matrices.
 
         {of_domains}
 

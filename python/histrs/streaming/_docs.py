@@ -75,8 +75,7 @@ sample_weight : array-like of shape (n_samples,), default=None
 """,
     "rows": """
 rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
-    The rows, as `Moments.of` takes them. What needs more than one pass over them refuses
-    an iterator.
+    The rows, as `Moments.of` takes them. An iterator is refused if more than one pass is needed.
 """,
     "Y": """
 Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None

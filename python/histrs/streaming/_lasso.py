@@ -172,7 +172,7 @@ class MomentLasso(_Lasso):
     ----------
     {alpha}
     l1_ratio : float, default=1.0
-        Share :math:`0 < \rho \le 1` of the absolute values in the penalty.
+        Fraction :math:`0 < \rho \le 1` of the absolute values in the penalty.
     {fit_intercept}
     {tol}
     max_iter : int, default=1000
@@ -284,7 +284,7 @@ class MomentGroupLasso(_Lasso):
     Attributes
     ----------
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
-        Coefficients; those of a group that is left out are exactly zero.
+        Coefficients; they are exactly zero for a group that is left out.
     {intercept_}
     {dual_gap_}
     n_iter_ : int or ndarray of shape (n_targets,)

@@ -267,7 +267,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         Returns
         -------
         self : object
-            The fitted model. With one target its attributes are those of a fit to 1D `y`.
+            The fitted model. With one target, attributes have the shapes of a fit to 1D `y`.
 
         Raises
         ------
@@ -294,7 +294,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         Returns
         -------
         self : object
-            The fitted model. With one target its attributes are those of a fit to 1D `y`.
+            The fitted model. With one target, attributes have the shapes of a fit to 1D `y`.
 
         Raises
         ------

@@ -34,30 +34,28 @@ _PARTS = ("mean", "scatter", "y_mean", "cross", "y_squares")
 class Moments:
     r"""Count and first and second moments of rows, with or without targets.
 
-    They are the sufficient statistics of least squares: algorithm 2 of [1]_ needs of a data set no
-    more than
+    They are the sufficient statistics of least squares: algorithm 2 of [1]_ needs only
 
     .. math:: n, \quad m = Z^T 1, \quad H = Z^T Z - m m^T / n, \quad v = Z^T y,
 
-    in `O(D^2)` memory for any number of rows. Moments of parts of a data set merge to those of
-    the whole, in any grouping: chunks, processes, days.
+    in `O(D^2)` memory for any number of rows. Moments of parts of a data set merge to the moments
+    of the whole, in any grouping: chunks, processes, days.
 
-    Instead of subtracting :math:`m m^T / n` in the end, which cancels where means are large, sums
-    are kept about the mean, and merged as Chan, Golub and LeVeque do [2]_. Rows without targets
-    add to the principal directions alone.
+    Sums are kept about the mean, and merged as in [2]_, because the difference above loses digits
+    if means are large. Rows without targets contribute to the principal directions only.
 
     Parameters
     ----------
     n_features : int
         Number of columns `D`.
     n_targets : int, default=0
-        Number of targets of a row that has any.
+        Number of targets of a row.
     digest : str, default=""
         Name of the feature map that made the rows, as `histrs.streaming.digest` returns it.
         Moments of different maps do not merge.
     feature_names : sequence of str, default=None
-        Names of the columns; those of the first frame, where there is one and none are given.
-        Rows and moments whose columns have names are matched by them, in whatever order they are.
+        Names of the columns. None takes the names of the first frame, if rows are a frame. Columns
+        of rows and moments are matched by name, in any order.
 
     Attributes
     ----------
@@ -72,8 +70,8 @@ class Moments:
     n_labelled : int or float
         Number of rows with targets, or the sum of their weights.
     n_rows : int or float
-        Number of rows of positive weight. One of more weight than 1 counts as that many, as it
-        stands for equal rows. Moments without weights have `n` rows.
+        Number of rows of positive weight. A row with a weight above 1 counts as so many rows,
+        because it stands for equal rows. Moments without weights have `n` rows.
     n_chunks : int
         Number of calls of `update`.
 
@@ -116,7 +114,8 @@ class Moments:
     ) -> None:
         if n_features < 1 or n_targets < 0:
             raise ValueError(
-                f"n_features = {n_features}, n_targets = {n_targets}: rows need a column."
+                f"n_features = {n_features}, n_targets = {n_targets}: give at least one feature, "
+                "and no negative number."
             )
         self.n_features = int(n_features)
         self.n_targets = int(n_targets)
@@ -559,7 +558,7 @@ class Moments:
         Moments(n=5000, n_labelled=5000, n_features=50, n_targets=1)
         """
         if checkpoint_every < 1:
-            raise ValueError(f"checkpoint_every = {checkpoint_every}: it is 1 or more.")
+            raise ValueError(f"checkpoint_every = {checkpoint_every}: must be at least 1.")
         name = "" if feature_map is None else digest_of(feature_map)
         source = RowSource(
             *(rows, Y, feature_map, sample_weight),

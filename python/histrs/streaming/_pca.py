@@ -45,15 +45,16 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     .. math:: H = Z^T Z - m m^T / n = U \Lambda U^T
 
     with the largest eigenvalues. `Moments` gathers `H`, in chunks, processes or over days; the
-    decomposition takes `O(D^3)`. They are exact, as those of `PCA(svd_solver="covariance_eigh")`,
-    where `IncrementalPCA` approximates.
+    decomposition takes `O(D^3)`. They are exact, as in `PCA(svd_solver="covariance_eigh")`, where
+    `IncrementalPCA` approximates.
 
     Parameters
     ----------
     n_components : int or float, default=None
-        Number of components, at most that of the features. None keeps one for each feature, or for
-        each row if these are fewer; a row of weight 2 counts as two. A number between 0 and 1 keeps
-        the fewest that have more than this fraction of the total variance of the current rows.
+        Number of components, at most the number of features. None keeps one for each feature, or
+        for each row if these are fewer; a row of weight 2 counts as two. A number between 0 and 1
+        keeps the fewest that have more than this fraction of the total variance of the current
+        rows.
     whiten : bool, default=False
         Whether transformed rows are divided by the standard deviations of the components, so that
         those of training have variances of 1. Components without variance, up to rounding, stay.
@@ -66,8 +67,8 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Attributes
     ----------
     components_ : ndarray of shape (n_components, n_features)
-        The directions, as rows. After `partial_fit` they are computed when first asked for, so
-        that chunks cost no decompositions.
+        The directions, as rows. After `partial_fit` they are computed on first use, so chunks cost
+        no decompositions.
     explained_variance_ : ndarray of shape (n_components,)
         Variances of the components.
     explained_variance_ratio_ : ndarray of shape (n_components,)
@@ -360,7 +361,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return len(self._decomposed()[0])
 
     def _checked_n_components(self, n_features: int) -> int:
-        """Return how many components may be computed: of a share of the variance, all."""
+        """Return how many components may be computed: of a fraction of the variance, all."""
         wanted = self.n_components
         return check_n_components(None if wanted is None or wanted < 1 else int(wanted), n_features)
 

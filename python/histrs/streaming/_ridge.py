@@ -31,16 +31,16 @@ class PCARidge(RidgeOnComponents, MomentRegressor):
         Number of principal components to regress on; None takes as many as there are features,
         which is plain ridge regression. With `blocks`, a number for all or one for each.
     alphas : "auto", float or array-like of shape (n_alphas,), default="auto"
-        Penalties :math:`\lambda > 0` to choose from, as `sklearn.linear_model.Ridge` counts them.
-        "auto" takes two a decade, from :math:`10^{-14}` to :math:`10^3` times the sum of squares of
-        the centred features. With few rows it begins at :math:`10^{-10}`.
+        Penalties :math:`\lambda > 0` to choose from, as in `sklearn.linear_model.Ridge`. "auto"
+        takes two for each power of ten, from :math:`10^{-14}` to :math:`10^3` times the sum of
+        squares of the centred features. With few rows it begins at :math:`10^{-10}`.
     selection : {"auto", "loo", "gcv"}, default="auto"
         The error that the chosen penalty minimises, as a mean over targets. "loo" is the squared
         error of leaving out a row, with the directions of all rows, in closed form; it reads the
-        rows again. A row of more weight than 1 is left out as one of its copies, a row of less as a
-        whole. "gcv" is generalised cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`. It
-        needs the moments alone, and may fail with fewer rows than features. "auto" is "loo" with
-        several penalties, unless rows come from moments, iterators or dask arrays.
+        rows again. A row with a weight above 1 counts as several copies, of which one is left out.
+        "gcv" is generalised cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`. It needs
+        the moments alone, and may fail with fewer rows than features. "auto" is "loo" with several
+        penalties, unless rows come from moments, iterators or dask arrays.
     blocks : sequence of int, "union" or None, default=None
         Numbers of consecutive features that have principal components of their own, for instance
         the random features of several descriptors (Algorithm 4). "union" takes those of the

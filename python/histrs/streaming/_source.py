@@ -67,7 +67,7 @@ class RowSource:
         if self.feature_map is not None and self.names.known is None:
             object.__setattr__(self, "names", ColumnNames.of_map(self.feature_map))
         if self.chunk_size < 1:
-            raise ValueError(f"chunk_size = {self.chunk_size}: a chunk is a row or more.")
+            raise ValueError(f"chunk_size = {self.chunk_size}: must be at least 1.")
 
     @property
     def feature_names(self) -> list[str] | None:
@@ -140,7 +140,7 @@ class RowSource:
         """Return the first row before it is mapped, as a matrix."""
         for Z, *_ in self._chunks():
             return Z[:1]
-        raise ValueError("there are no rows.")
+        raise ValueError("there are no rows: give at least one.")
 
     def first_used(self) -> int:
         """Return the index of the first row of positive weight, of an array; 0 if none has one."""

@@ -116,7 +116,7 @@ def _paths(given: str) -> list[Path]:
         for ending in (*_PARQUET, *_CSV):
             if found := sorted(path.glob(f"*{ending}")):
                 return found
-        raise ValueError(f"{path} is a folder without Parquet files, and without CSV files.")
+        raise ValueError(f"{path} has no Parquet or CSV files: give a folder that has some.")
     if path.exists():
         return [path]
     found = sorted(map(Path, glob(given, recursive=True))) if has_magic(given) else []

@@ -79,24 +79,24 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     (equation 7a of [1]_) by the stochastic subgradient steps of algorithm 1. Where
     :math:`y_i f(w, x_i) < m`, every :math:`|w_d| < x_{id}` moves by :math:`r y_i`. Then all entries
     shrink by :math:`r \lambda`, but not past zero. Several classes are learned one against the
-    rest. Intercept and units are not in the paper.
+    rest. The paper has neither intercept nor units.
 
     Parameters
     ----------
     margin : float, default=0.03
-        The margin `m` in mean sums of a training row, below 1. Rows of very different sums should
-        be normalised first.
+        The margin `m`, below 1, in units of the mean sum of a training row. Normalise rows of very
+        different sums first.
     alpha : float, default=1e-4
         The strength :math:`\lambda` of the L1 penalty.
     max_iter : int, default=50
         Passes over the data.
     eta0 : float, default=0.1
-        The step `r`, in mean positive entries of the training data. It drops to a tenth after half
-        of the passes.
+        The step `r`. Its unit is the mean positive entry of the training data. It drops to a tenth
+        after half of the passes.
     scale : {"auto", "spread", "none"}, default="auto"
         The units :math:`s_d` of the columns: their standard deviations, or 1. "spread" suits
         columns of different units, and "none" histograms. "auto" takes "spread" if the mean
-        positive entry of a column is more than a hundred times that of the median column.
+        positive entry of a column is more than a hundred times the one of the median column.
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised as the weights are.
     smoothing : {"none", "continuation"}, default="continuation"
@@ -259,7 +259,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Make one pass over a batch, with the first step length and without smoothing.
 
-        The units of a column are those of the batches up to the first in which it varies. They are
+        The units of a column come from the batches up to the first in which it varies. They are
         kept, so begin with a batch of some hundred rows like those to come.
 
         Parameters

@@ -151,7 +151,7 @@ class Units:
     pending: NDArray[np.bool_]
     """Columns that have been constant, whose units mean nothing yet."""
     spread: bool
-    """Whether units are deviations."""
+    """Whether units are standard deviations."""
     seen: Lengths
     """Of the rows until every column has varied."""
     lengths: Lengths

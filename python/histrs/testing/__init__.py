@@ -1,4 +1,4 @@
-"""Hypothesis strategies for histograms, counts, SPD matrices and ground distances.
+"""Hypothesis strategies for histograms, counts, SPD matrices and cost matrices.
 
 The strategies look for what breaks code on histograms: sizes around the width of a vector
 register, ties, zero rows and columns, duplicated rows, constant columns, huge and tiny scales,

@@ -1,4 +1,4 @@
-"""Strategy for ground distances between the bins of a histogram."""
+"""Strategy for cost matrices between the bins of a histogram."""
 
 from __future__ import annotations
 

@@ -80,8 +80,8 @@ default="any"
         others in place and fails.
     canonical : bool or None, default=None
         Whether the column indices of CSR matrices are sorted, without duplicates, and without
-        stored zeros. False asks for at least one of these flaws in every matrix with entries,
-        None allows either. The matrix meant, `X.toarray()`, is exact either way.
+        stored zeros. False puts at least one of these flaws into every matrix with entries, None
+        allows either. The matrix meant, `X.toarray()`, is exact either way.
     normalize : {"l1", "l2", "max"}, None or strategy of them, default=None
         Divide each row by its sum, its Euclidean norm or its maximum. Zero rows stay zero.
     density : float, strategy of float or None, default=None

@@ -1,4 +1,4 @@
-"""Optimal transport between histograms: plans, barycentres, ground distances and bounds.
+"""Optimal transport between histograms: plans, barycentres, cost matrices and bounds.
 
 The distances themselves are `histrs.metrics.sinkhorn_distances`,
 `histrs.metrics.unbalanced_sinkhorn_distances`, `histrs.metrics.partial_sinkhorn_distances` and

@@ -1,4 +1,4 @@
-"""Histograms and ground distances as the functions on transport take them."""
+"""Histograms and cost matrices as the functions on transport take them."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _check(X: ArrayLike | Matrix | Checked, name: str) -> Matrix:
 
 
 def check_ground_distance(M: ArrayLike, n_rows: int, n_columns: int) -> Array:
-    """Return the ground distance in double precision; the core looks at its entries."""
+    """Return the cost matrix in double precision; the core looks at its entries."""
     M = np.asarray(M) if isinstance(M, GridDistance) else M
     M = check_array(M, dtype=np.float64, ensure_all_finite=False, input_name="M")
     if M.shape != (n_rows, n_columns):
@@ -60,7 +60,7 @@ def check_ground_distance(M: ArrayLike, n_rows: int, n_columns: int) -> Array:
 
 
 def check_costs(M: ArrayLike | GridDistance, n_rows: int, n_columns: int) -> Costs:
-    """Return the ground distance for functions that multiply axis by axis."""
+    """Return the cost matrix for functions that multiply axis by axis."""
     if not isinstance(M, GridDistance):
         return check_ground_distance(M, n_rows, n_columns)
     if M.shape != (n_rows, n_columns):
@@ -93,18 +93,18 @@ def check_one(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
 
 
 def check_entries(M: NDArray[Any]) -> None:
-    """Raise at the first entry that no ground distance has, for functions that stay in Python."""
+    """Raise at the first entry that no cost matrix has, for functions that stay in Python."""
     bad = np.argwhere(~(M >= 0))
     if len(bad) > 0:
         row, column = bad[0]
         raise ValueError(
-            f"M[{row}, {column}] = {M[row, column]}: a ground distance is non-negative, and "
+            f"M[{row}, {column}] = {M[row, column]}: costs must not be negative, and are "
             "infinite where transport is forbidden; replace the entry."
         )
 
 
 def without_infinity(M: Array, times: float = 1.0) -> Array:
-    """Return a ground distance with its largest finite entry, so many times, for infinite ones.
+    """Return a cost matrix with its largest finite entry, so many times, for infinite ones.
 
     Once, no distance is larger with it: what is below these distances is below those with `M`. As
     often as there are bins, a plan that `M` allows costs less than any that it forbids.

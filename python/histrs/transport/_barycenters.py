@@ -93,8 +93,8 @@ def sinkhorn_barycenter(
     X : {array-like, sparse matrix} of shape (n_samples, n_bins_X)
         Histograms of one common positive sum; at least one. Empty bins stay empty.
     M : array-like of shape (n_bins_X, n_bins) or GridDistance
-        Costs from the bins of `X` to those of the barycentre; non-negative, and infinite
-        where transport is forbidden. `debiased` needs a symmetric one with a finite diagonal. A
+        Costs from the bins of `X` to the bins of the barycentre; non-negative, and infinite where
+        transport is forbidden. `debiased` needs a symmetric one with a finite diagonal. A
         `GridDistance` is multiplied with axis by axis: of images that is many times faster.
     reg : float
         Weight of the entropy, in the units of `M`.
@@ -102,7 +102,7 @@ def sinkhorn_barycenter(
         Non-negative weights, scaled to sum 1; None means equal ones. A row of weights is a
         barycentre each: rows of ones and zeros are the barycentres of groups.
     debiased : bool, default=False
-        Whether to take off what the entropy blurs.
+        Whether to remove the blur of the entropy.
     tol : float, default=None
         Largest L1 error of a marginal, as a fraction of the mass. None means 1e-7, or 1e-4 if
         `debiased`.
@@ -205,11 +205,11 @@ def _check_weights(weights: ArrayLike | None, n: int) -> Rows:
     if len(bad) > 0:
         place = ", ".join(str(i) for i in bad[0])
         value = rows[tuple(bad[0])]
-        raise ValueError(f"weights[{place}] = {value}: weights are finite and non-negative.")
+        raise ValueError(f"weights[{place}] = {value}: weights must be finite and not negative.")
     empty = np.flatnonzero(~rows.any(axis=-1))
     if len(empty) > 0:
         name = "weights" if rows.ndim == 1 else f"weights[{empty[0]}]"
-        raise ValueError(f"{name} sum to 0; one of them at least is positive.")
+        raise ValueError(f"{name} sum to 0: at least one must be positive.")
     return np.ascontiguousarray(rows, dtype=np.float64)
 
 

@@ -312,7 +312,7 @@ def _with_positions(
     if not np.isfinite(positions).all():
         row, column = np.argwhere(~np.isfinite(positions))[0]
         raise ValueError(
-            f"positions[{row}, {column}] = {positions[row, column]}: a bin has a position."
+            f"positions[{row}, {column}] = {positions[row, column]}: give finite numbers."
         )
     n_columns = X.shape[1] if Y is None else Y.shape[1]
     check_problem(X, Y, np.zeros((X.shape[1], n_columns)), n_jobs)

@@ -104,8 +104,9 @@ def sinkhorn_distances(
     (Anderson). It runs in single precision as far as that resolves the error, and in the log domain
     if `K` would underflow. A pair that has converged leaves the block.
 
-    The distance is not below the exact one (`histrs.metrics.emd_distances`) but for the error of
-    the marginals, tends to it with ``reg``, and is *not* zero between a histogram and itself.
+    Up to the error of the marginals, the distance is at least the exact one
+    (`histrs.metrics.emd_distances`). It tends to the exact one as ``reg`` falls. It is *not* zero
+    between a histogram and itself.
 
     Parameters
     ----------
@@ -116,11 +117,11 @@ def sinkhorn_distances(
         Other histograms, of the same sum, perhaps over other bins. None means `X`; each pair is
         then computed once if `M` is symmetric.
     M : array-like of shape (n_bins_X, n_bins_Y) or GridDistance, default=None
-        Cost matrix: the cost of moving a unit of mass from bin to bin; non-negative, and
-        infinite where transport is forbidden. A `histrs.transport.GridDistance` is multiplied with
-        axis by axis.
+        Cost matrix: the cost of moving a unit of mass from bin to bin; non-negative, and infinite
+        where transport is forbidden. Products with a `histrs.transport.GridDistance` go axis by
+        axis.
     positions : array-like of shape (n_bins, n_dimensions), default=None
-        Where the bins are, in place of `M`, as of `histrs.metrics.emd_distances`.
+        Positions of the bins, in place of `M`, as in `histrs.metrics.emd_distances`.
     reg : float
         Weight of the entropy, in the units of `M`. A tenth of the median of `M` blurs the plan
         and takes some 20 iterations; a hundredth is close to exact and takes some hundreds.
@@ -141,9 +142,9 @@ def sinkhorn_distances(
     Raises
     ------
     ValueError
-        If an entry is negative, NaN or infinite, or a row has another sum than the first or none;
-        the message names row and column. If `M` has the wrong shape, or `reg` is below a billionth
-        of its largest finite entry.
+        If an entry is negative, NaN or infinite, or if a row has no mass or another sum than the
+        first. The message names row and column. If `M` has the wrong shape, or `reg` is below a
+        billionth of its largest finite entry.
 
     Warns
     -----

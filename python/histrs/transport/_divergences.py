@@ -136,6 +136,6 @@ def _check_symmetric(M: Array) -> None:
     if len(unlike) > 0:
         i, j = unlike[0]
         raise ValueError(
-            f"M is not symmetric, at M[{i}, {j}]: a divergence compares histograms over the same "
-            "bins, and moving earth there costs as much as moving it back."
+            f"M is not symmetric, at M[{i}, {j}]: a divergence needs the same cost in both "
+            "directions; pass (M + M.T) / 2."
         )

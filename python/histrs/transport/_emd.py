@@ -56,9 +56,9 @@ def emd_distances(
     M : array-like of shape (n_bins_X, n_bins_Y), default=None
         Cost matrix: non-negative, infinite where transport is forbidden.
     positions : array-like of shape (n_bins, n_dimensions), default=None
-        Where the bins are, in place of `M`: the cost is the Euclidean distance. That of words by
-        their embeddings is the word mover's distance. Costs are computed between the bins with
-        mass of one row of `X` and those of `Y`, and rows are divided by their sums.
+        Positions of the bins, in place of `M`: the cost is their Euclidean distance. With
+        embeddings of words, this is the word mover's distance. Costs are computed only between bins
+        with mass. Rows are divided by their sums.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core.
 
@@ -70,9 +70,9 @@ def emd_distances(
     Raises
     ------
     ValueError
-        If an entry is negative, NaN or infinite, a row has another sum than the first or none, or
-        `M` has the wrong shape; the message names row and column. If not one of `M` and `positions`
-        is given.
+        If an entry is negative, NaN or infinite, if a row has no mass or another sum than the
+        first, or if `M` has the wrong shape. The message names row and column. If both of `M` and
+        `positions` are given, or neither.
 
     Warns
     -----
@@ -205,11 +205,11 @@ def _check_moves(histogram: Matrix, name: str, mass: float) -> None:
     """Raise unless the only row is a histogram that has so much mass."""
     _histrs.check_histograms(to_core(histogram), 1)
     if not (mass >= 0 and np.isfinite(mass)):
-        raise ValueError(f"mass = {mass}: what moves is non-negative and finite.")
+        raise ValueError(f"mass = {mass}: must be finite and not negative.")
     if mass > (1 + _ROUNDING) * histogram.sum():
         raise ValueError(
-            f"{name} sums to {histogram.sum()}, and mass = {mass:g} is to move: lower mass to what "
-            "either has at most."
+            f"mass = {mass:g}, but {name} sums to {histogram.sum()}: give at most the smaller sum "
+            "of both histograms."
         )
 
 
@@ -249,7 +249,7 @@ def check_problem(
     M: ArrayLike,
     n_jobs: int | None,
 ) -> tuple[Matrix, Matrix | None, Array]:
-    """Return histograms of one mass and their ground distance, or raise at the first bad entry."""
+    """Return histograms of one mass and their cost matrix, or raise at the first bad entry."""
     X, Y = check_pair(X, Y)
     M = check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1])
     check_entries(M)

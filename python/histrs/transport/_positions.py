@@ -38,7 +38,7 @@ def check_positions(positions: ArrayLike | None, *sides: Matrix) -> Array:
     if not np.isfinite(points).all():
         row, column = np.argwhere(~np.isfinite(points))[0]
         raise ValueError(
-            f"positions[{row}, {column}] = {points[row, column]}: a bin has a position."
+            f"positions[{row}, {column}] = {points[row, column]}: give finite numbers."
         )
     # Around the origin, from where squares have most digits.
     centred: Array = points - points.mean(axis=0)
@@ -49,8 +49,8 @@ def takes_positions(M: Any, positions: ArrayLike | None) -> bool:
     """Whether costs are given by positions; one of both is given."""
     if (M is None) == (positions is None):
         raise ValueError(
-            "Give either M, the costs between bins, or positions, the points that bins are at: of "
-            "a metric by name, in metric_params."
+            "Give either M, the costs between bins, or positions, the points of the bins (in "
+            "metric_params if the metric has a name)."
         )
     return positions is not None
 

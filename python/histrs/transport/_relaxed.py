@@ -77,6 +77,6 @@ def plan_of_potentials(potentials: tuple[Vector, Vector], M: Vector, reg: float)
 
 
 def checked_problem(X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None, M: ArrayLike) -> Problem:
-    """Return the ground distance and both sides."""
+    """Return the cost matrix and both sides."""
     X, Y = check_pair(X, Y)
     return check_ground_distance(M, X.shape[1], (X if Y is None else Y).shape[1]), X, Y

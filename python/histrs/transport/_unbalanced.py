@@ -1,4 +1,4 @@
-"""Unbalanced transport: mass is created and destroyed at a price."""
+"""Unbalanced transport: mass is created and destroyed at a cost."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def unbalanced_sinkhorn_distances(
         Largest L1 error of a marginal, as a fraction of :math:`\sqrt{|a| |b|}`.
     {max_iter}
     cost : {"penalized", "transport", "regularized"}, default="penalized"
-        Return the formula above, the cost of transport alone, or what is minimised.
+        Return the formula above, the cost of transport alone, or the objective.
     {return_info}
     {n_jobs}
 

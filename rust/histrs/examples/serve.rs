@@ -1,4 +1,4 @@
-//! A model that Python fitted, served without Python: rows on standard input, answers on standard output.
+//! A model that Python fitted, served without Python: rows on standard input, predictions on standard output.
 //!
 //! In Python:
 //!

@@ -34,7 +34,7 @@ fn main() -> histrs::Result<()> {
     let relaxation = Relaxation::Penalties([2.0; 2]);
     let options = RelaxedSinkhorn::new(0.05, relaxation).with_cost(Cost::Penalized);
     let relaxed = relaxed_distances(&exec, &histograms, None, ground.view(), &options)?;
-    println!("the same at a price of 2 for mass that is not kept:\n{:.3}", relaxed.values);
+    println!("the same at a cost of 2 for mass that is not kept:\n{:.3}", relaxed.values);
     for (relaxed, balanced) in relaxed.values.iter().zip(&found.values) {
         assert!(*relaxed < balanced + 0.1 && *relaxed < 4.1);
     }

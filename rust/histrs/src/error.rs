@@ -45,7 +45,7 @@ pub enum Error {
         row: usize,
     },
     /// An entry of a matrix in a stack is NaN or infinite.
-    #[error("{name}[{matrix}, {row}, {column}] = {}: Input {name} contains NaN or infinity; drop the matrix, or compute it from samples without gaps", display_non_finite(*.value))]
+    #[error("{name}[{matrix}, {row}, {column}] = {}: Input {name} contains NaN or infinity; drop the matrix, or compute it from samples without missing values", display_non_finite(*.value))]
     MatrixNotFinite {
         /// Name of the argument.
         name: &'static str,
@@ -228,9 +228,9 @@ pub enum Error {
         /// Name of the argument.
         name: &'static str,
     },
-    /// An entry of a ground distance is negative or NaN.
+    /// An entry of a cost matrix is negative or NaN.
     #[error(
-        "M[{row}, {column}] = {value}: a ground distance is non-negative, and infinite where \
+        "M[{row}, {column}] = {value}: costs must not be negative, and are infinite where \
          transport is forbidden; replace the entry"
     )]
     GroundDistance {
@@ -243,8 +243,8 @@ pub enum Error {
     },
     /// Histograms have no barycentre.
     #[error(
-        "X[{row}] has mass in bin {bin}, from where no bin is in reach that all rows of positive weight \
-         reach: M is infinite there; make these entries finite"
+        "X[{row}] has mass in bin {bin}: M allows no move from there to a bin that all other rows reach; \
+         make more entries of M finite"
     )]
     NoBarycenter {
         /// Row of the histogram.
@@ -252,10 +252,10 @@ pub enum Error {
         /// The bin.
         bin: usize,
     },
-    /// What has no meaning but for a symmetric ground distance.
+    /// What has no meaning but for a symmetric cost matrix.
     #[error(
-        "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre moves \
-         earth between its own bins, there and back at one cost"
+        "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre needs \
+         the same finite cost in both directions; pass the mean of M and its transpose"
     )]
     NotSymmetricDistance {
         /// Row of the first offending entry.
@@ -265,8 +265,8 @@ pub enum Error {
     },
     /// A histogram has less mass than is to move.
     #[error(
-        "{name}[{row}] sums to {mass}, and mass = {expected} is to move: no more can than the \
-         lightest row has; lower mass, or leave it out to move the smaller mass of each pair"
+        "{name}[{row}] sums to {mass}, but mass = {expected}: give at most the smallest sum of a \
+         row, or leave mass out to move the smaller mass of each pair"
     )]
     TooLittle {
         /// Name of the argument.
@@ -280,8 +280,8 @@ pub enum Error {
     },
     /// Histograms between which there is no transport.
     #[error(
-        "{name}[{row}] sums to {mass}, and X[0] to {expected}: transport is between histograms of \
-         one positive mass; divide each row by its sum, and drop empty rows"
+        "{name}[{row}] sums to {mass}, and X[0] to {expected}: transport needs rows of one \
+         positive sum; divide each row by its sum, and drop empty rows"
     )]
     Mass {
         /// Name of the argument.

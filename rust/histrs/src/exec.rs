@@ -93,7 +93,7 @@ impl Executor {
 
     /// Runs `work` on the pool while the calling thread asks `interrupted` every 50 ms.
     ///
-    /// When it answers `true` the work stops at its next block and [`Error::Interrupted`] is
+    /// When it returns `true` the work stops at its next block and [`Error::Interrupted`] is
     /// returned. Work that is on these threads already runs at once: it asks `interrupted` before it
     /// begins, and whoever watches the outer work looks for interrupts from then on.
     ///

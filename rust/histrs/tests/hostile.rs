@@ -1,4 +1,4 @@
-//! Every public function on empty, single, huge and meaningless arguments: an answer or an error, never
+//! Every public function on empty, single, huge and meaningless arguments: a result or an error, never
 //! a panic.
 
 #![cfg(feature = "all")]
@@ -224,7 +224,7 @@ impl Args {
             .collect()
     }
 
-    /// A ground distance.
+    /// A cost matrix.
     fn ground(&mut self, d: usize) -> Array2<f64> {
         let mut m = self.array((d, d));
         m.diag_mut().fill(0.0);

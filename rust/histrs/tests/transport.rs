@@ -148,7 +148,7 @@ fn an_interrupt_stops_a_single_pair() {
     assert_eq!(result, Err(Error::Interrupted));
 }
 
-/// Of a ground distance that is not symmetric both ways are solved.
+/// Both ways of a cost matrix that is not symmetric are solved.
 #[test]
 fn the_way_back_may_be_longer() {
     let x = histograms(6, 5, 8);

@@ -108,7 +108,7 @@ class PairRows:
 
     @cached_property
     def cells(self) -> sparse.csr_array:
-        """The share of every cell, a pair of knots, in each row: four of each pair."""
+        """The fraction of every cell, a pair of knots, in each row: four of each pair."""
         kernel = self._kernel
         n = len(self._cells[0][0])
         shares = np.empty((n, len(kernel.indices), 2, 2))
@@ -217,7 +217,7 @@ def knots_of(column: Array, n_knots: int) -> Array:
 
 
 def cell_among(column: Array, knots: Array) -> tuple[NDArray[np.intp], Array]:
-    """Return the knot to the left of each value, and the share that the next one has in it."""
+    """Return the knot to the left of each value, and the fraction that the next one has in it."""
     if len(knots) < 2:
         return np.zeros(len(column), dtype=np.intp), np.zeros(len(column))
     left = np.clip(np.searchsorted(knots, column, side="right") - 1, 0, len(knots) - 2)

@@ -241,7 +241,7 @@ class _Splits(NamedTuple):
 
 
 def _odd_rows(rows: Matrix, columns: _histrs.SortedColumns) -> NDArray[np.intp]:
-    """Return the rows with the largest share of the largest values, a few at most."""
+    """Return the rows with the largest fraction of the largest values, a few at most."""
     largest = columns.maxima()
     shares = rows @ np.divide(1.0, largest, out=np.zeros_like(largest), where=largest > 0.0)
     most = max(1, len(shares) // _ODD_ROWS)

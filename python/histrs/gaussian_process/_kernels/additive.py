@@ -23,28 +23,29 @@ Pairs: TypeAlias = Sequence[Sequence[int | str]] | NDArray[np.integer[Any]]
 
 @dataclass(repr=False, eq=False)
 class Interactions(Kernel):
-    r"""Functions of pairs of features, beside those of each.
+    r"""Functions of pairs of features, added to functions of single features.
 
     .. math:: w \sum_{(i, j)} c_i(x_i, x'_i) \, c_j(x_j, x'_j),
 
     where :math:`c_d` is the covariance of a Brownian motion in equal steps over the knots of a
-    feature, less its mean over the training rows and divided by its variance over these. Neither
-    units nor origins of features matter, and a pair's function has a mean of 0 over the values of
-    each of its features: it holds no main effect. The block of a pair is explicit, so that products
-    take time linear in the rows. Pairs are chosen by histograms of the residuals, as in FAST
-    ([1]_). Their weight has the largest marginal likelihood of rows that did not choose them. Up to
-    2,048 rows, each half has the pairs of the other half; of more rows, 1,024 are held out.
+    feature. Its mean over the training rows is 0, and its variance 1. Neither units nor origins of
+    features matter, and a pair's function has a mean of 0 over the values of each of its features:
+    it holds no main effect. The block of a pair is explicit, so that products take time linear in
+    the rows. Pairs are chosen by histograms of the residuals, as in FAST ([1]_). Their weight
+    maximises the marginal likelihood of rows that did not choose the pairs. Up to 2,048 rows, each
+    half has the pairs of the other half. With more rows, 1,024 are held out.
 
     Parameters
     ----------
     pairs : int or sequence of pairs of int or str, default=20
-        A number asks for at most so many pairs, those that tell most of what the additive fit
-        leaves: of more than 64 features, pairs of the 64 that vary most. Else the pairs themselves,
-        by index or by name.
+        A number chooses at most so many pairs, by the residuals of the additive fit. With more than
+        64 features, only the 64 that vary most form pairs. A sequence gives the pairs, by index or
+        by name.
     n_knots : int, default=12
-        Knots of a feature in a pair: quantiles of its training values, or all of few values.
+        Knots of a feature in a pair: quantiles of its training values, or all values if they are
+        few.
     weight : float, default=0.3
-        `w`, the variance of a pair's function, mean over the training rows, where the search for it
+        `w`, the mean variance of a pair's function over the training rows, from which the search
         starts.
     weight_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight in the search; "fixed" keeps it.
@@ -88,9 +89,9 @@ class Interactions(Kernel):
         if self.are_found and self.pairs < 0:  # type: ignore[operator]
             raise ValueError(f"pairs = {self.pairs!r}: give a number of pairs, or the pairs.")
         if not 2 <= self.n_knots <= 256:
-            raise ValueError(f"n_knots = {self.n_knots!r}: it is between 2 and 256.")
+            raise ValueError(f"n_knots = {self.n_knots!r}: must be between 2 and 256.")
         if not 0.0 < self.weight < np.inf:
-            raise ValueError(f"weight = {self.weight!r}: it is positive.")
+            raise ValueError(f"weight = {self.weight!r}: must be positive.")
 
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self.check()
@@ -216,7 +217,7 @@ def check_pairs(
             raise ValueError(f"{pair_of_user}: a pair needs two features.")
         ordered = (min(i, j), max(i, j))
         if ordered in found:
-            raise ValueError(f"{pair_of_user} is there twice.")
+            raise ValueError(f"{pair_of_user} is given twice: give each pair once.")
         found.append(ordered)
     return np.array(found, dtype=np.intp).reshape(-1, 2)
 
@@ -230,5 +231,5 @@ def _feature(feature: Any, pair_of_user: str, n_features: int, names: NDArray[An
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
         raise ValueError(f"{pair_of_user}: name a feature by its index or by its name.")
     if not 0 <= feature < n_features:
-        raise ValueError(f"{pair_of_user}: feature {feature} is not in 0..{n_features}.")
+        raise ValueError(f"{pair_of_user}: feature {feature} is not one of 0 to {n_features - 1}.")
     return int(feature)

@@ -64,7 +64,7 @@ class Kernel(Parametrised):
     """A positive semi-definite function of two rows, with parameters.
 
     A parameter `name` of the constructor that has a companion `name_bounds` is positive and can be
-    learned: it is where the search starts, and "fixed" bounds keep it. What is learned of it is the
+    learned: it is where the search starts, and "fixed" bounds keep it. Its learned value is the
     attribute `name_`. A subclass defines `parts`, `matrix` and `diagonal`; it may define
     `derivative`, what it takes from training rows (`_take`), and its own view of rows (`view`).
 

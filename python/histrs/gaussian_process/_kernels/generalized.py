@@ -141,7 +141,9 @@ class GeneralizedKernel(PickledByFields, Parametrised):
         """Return columns and `c` with which the derivative by the exponent is `K_columns + c K`."""
         slope = self._core.exponent_slope(base.smallest())
         if slope is None:
-            raise ValueError(f"transform = {self.transform!r} has no exponent.")
+            raise ValueError(
+                f"transform = {self.transform!r} has no exponent: choose 'power' or 'exponential'."
+            )
         transform, offset = slope
         return base.transformed(transform, self.weights, n_threads), offset
 
@@ -192,7 +194,7 @@ def _check_weights(weights: Array, n_features: int) -> Array:
     bad = np.flatnonzero(~((weights > 0.0) & (weights < np.inf)))
     if len(bad) > 0:
         raise ValueError(
-            f"feature_weights[{bad[0]}] = {weights[bad[0]]}: weights are positive and finite; "
+            f"feature_weights[{bad[0]}] = {weights[bad[0]]}: weights must be positive and finite; "
             "drop a column to leave it out."
         )
     return weights

@@ -29,8 +29,8 @@ class Intersection(Kernel):
 
     `min` is the covariance of Brownian motion, so that functions are additive, and piecewise linear
     with knots at the training values (equations 5 and 14 to 17 of [1]_). `IntersectionGPRegressor`
-    and `IntersectionGPClassifier` never form its matrix. In other processes, exponent and weights
-    are kept as given: "auto" is "scale", and without an intercept.
+    and `IntersectionGPClassifier` never form its matrix. Other estimators keep exponent and weights
+    as they are given. For them, "auto" is "scale", and there is no intercept.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Intersection(Kernel):
         Increasing function `g` of every feature: "power" is ``x ** exponent`` (eq. 15),
         "exponential" ``expm1(exponent * x) / expm1(exponent)`` (eq. 16).
     exponent : float, default=1.0
-        Exponent of the transform, where the search for it starts.
+        Exponent of the transform, from which the search starts.
     exponent_bounds : pair or "fixed", default=(0.05, 20.0)
         Least and greatest exponent in the search; "fixed" keeps it.
     feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
@@ -48,11 +48,11 @@ class Intersection(Kernel):
         likelihood is :math:`e^8` times larger on at most 512 rows, and otherwise "scale". It is
         "scale" where noise and amplitude are not learned.
 
-        "relevance" suits many features of which few matter. It learns weights from those of "auto"
-        on at most 2,048 rows, by the likelihood and a prior on their logarithms. Columns with about
-        as many entries share a factor. The loss on held-out rows says when to stop, perhaps at
-        once. "ard" (automatic relevance determination) maximises the likelihood, and overfits many
-        features.
+        "relevance" suits many features of which few matter. It starts from the weights of "auto",
+        and maximises the likelihood on at most 2,048 rows, with a prior on the logarithms of
+        weights. Columns with about as many entries share a factor. The loss on held-out rows
+        decides when to stop, perhaps at once. "ard" (automatic relevance determination) maximises
+        the likelihood, and overfits many features.
     feature_weights_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight of "ard".
     intercept_variance : float or "auto", default="auto"
@@ -61,11 +61,11 @@ class Intersection(Kernel):
         of their own, and ``solver="coordinate-descent"`` has none.
     levels : int, "auto" or None, default=None
         Number of knots of each column. Functions are linear between knots, and values are rounded
-        to the nearest of twice as many training values. The system is then solved for the few
-        weights of the functions, and reads the rows once. Each column has two learned weights:
-        knots have fractions of one by rows, and of the other by distances. Columns may have any
-        numbers. "auto" is 2,048, or the number of rows, over that of columns, from 16 to 512. None
-        keeps every value.
+        to the nearest of twice as many training values. The system then has few unknowns, and reads
+        the rows once. Each column has two learned weights: one is spread over the knots by their
+        numbers of rows, the other by their distances. Columns may be negative. "auto" is the number
+        of rows, at most 2,048, divided by the number of columns; it is from 16 to 512. None keeps
+        every value.
 
     References
     ----------
@@ -103,7 +103,7 @@ class Intersection(Kernel):
                 f"transform = {self.transform!r}: choose one of {list(get_args(TransformName))}."
             )
         if not 0.0 < self.exponent < np.inf:
-            raise ValueError(f"exponent = {self.exponent!r}: it is positive.")
+            raise ValueError(f"exponent = {self.exponent!r}: must be positive.")
         if self.transform == "identity" and self.exponent != 1.0:
             raise ValueError(
                 f"exponent = {self.exponent} has no effect with transform='identity'; choose "
@@ -187,26 +187,25 @@ class Splines(Kernel):
     .. math:: k(t, t') = \tfrac16 s^2 (3 u - s) + a\, t t' + b\, s, \qquad
               t = w_d (x_d - \min_i x_{id}),
 
-    with `s` and `u` the smaller and the larger of `t` and `t'`, less its mean over the training
-    rows in either argument, and summed over features. The first term is the covariance of
-    integrated Brownian motion, with which the posterior mean of a single feature is the cubic
-    smoothing spline of the penalty
-    :math:`\mathrm{noise} / \mathrm{amplitude} \int f''(t)^2 dt` when the slope is free ([1]_).
+    with `s` and `u` the smaller and the larger of `t` and `t'`. The kernel is centred over the
+    training rows, and summed over features. The first term is the covariance of integrated Brownian
+    motion. With it and a free slope, the posterior mean of a single feature is the cubic smoothing
+    spline of the penalty :math:`\mathrm{noise} / \mathrm{amplitude} \int f''(t)^2 dt` ([1]_).
     Functions have a mean of 0 over the training rows, as in generalised additive models, and are
     lines beyond their least and largest value. Neither units nor origins of features matter.
 
     Parameters
     ----------
     slope_weight : float, default=1.0
-        `a`, the variance of the slopes of lines, where the search for it starts.
+        `a`, the variance of the slopes of lines, from which the search starts.
     slope_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight in the search; "fixed" keeps it.
     rough_weight : float, default=0.0
-        `b`, the weight of Brownian motion beside, where the search for it starts; 0 goes without.
+        `b`, the weight of Brownian motion, from which the search starts; 0 leaves it out.
     rough_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
-        Likewise.
+        Least and greatest `b` in the search; "fixed" keeps it.
     feature_weights : {"auto", "scale"}, array-like or None, default="auto"
-        Weights `w` of the features, as of `Intersection`.
+        Weights `w` of the features, as in `Intersection`.
 
     References
     ----------
@@ -244,9 +243,9 @@ class Splines(Kernel):
     def check(self) -> None:
         """Refuse parameters that mean nothing."""
         if not 0.0 < self.slope_weight < np.inf:
-            raise ValueError(f"slope_weight = {self.slope_weight!r}: it is positive.")
+            raise ValueError(f"slope_weight = {self.slope_weight!r}: must be positive.")
         if not 0.0 <= self.rough_weight < np.inf:
-            raise ValueError(f"rough_weight = {self.rough_weight!r}: it is not negative.")
+            raise ValueError(f"rough_weight = {self.rough_weight!r}: must not be negative.")
         check_names_of_weights(self.feature_weights, ("auto", "scale"))
 
     def free(self) -> dict[str, Bounds]:

@@ -63,7 +63,7 @@ class MinMax(Kernel):
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         weight = self.intersection_weight
         if not 0.0 <= weight <= 1.0:
-            raise ValueError(f"intersection_weight = {weight!r}: it is between 0 and 1.")
+            raise ValueError(f"intersection_weight = {weight!r}: must be between 0 and 1.")
         sums = _histrs.row_sums(to_core(self.view(X, n_threads)), n_threads)
         # In units of the largest sums do not overflow; where all rows are empty, any size will do.
         unit = int(np.frexp(np.max(sums, initial=0.0))[1])

@@ -77,8 +77,8 @@ class Linear(Kernel):
 class Peer(Kernel):
     """A kernel of `sklearn.gaussian_process.kernels`.
 
-    Its hyper-parameters are learned as there, each within its bounds. Every likelihood makes the
-    matrix anew, so that of more than 2,048 rows they are learned from 2,048.
+    Its hyper-parameters are learned as there, each within its bounds. Every evaluation of the
+    likelihood computes the matrix again, so at most 2,048 rows are used to learn.
 
     Parameters
     ----------

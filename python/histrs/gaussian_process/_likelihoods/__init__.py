@@ -1,1 +1,1 @@
-"""What targets are, and how scores become answers."""
+"""What targets are, and how scores become predictions."""

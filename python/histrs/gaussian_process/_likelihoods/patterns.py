@@ -357,6 +357,6 @@ def _fitted(learn: Callable[..., Any], rows: TrainingRows, pattern: Pattern) -> 
 
 
 def joined(parts: Sequence[Array], targets: Sequence[Indices], axis: int = -1) -> Array:
-    """Return the answers of all targets in their order, along an axis."""
+    """Return the predictions of all targets in their order, along an axis."""
     order = np.argsort(np.concatenate(targets))
     return np.take(np.concatenate(parts, axis=axis), order, axis=axis)

@@ -1,4 +1,4 @@
-"""Posterior variances at little more than the price of the mean, from what is solved once."""
+"""Posterior variances at little more than the cost of the mean, from what is solved once."""
 
 from __future__ import annotations
 

@@ -164,7 +164,7 @@ def shape_functions(
     found = []
     for feature in range(n_features) if features is None else features:
         if not 0 <= feature < n_features:
-            raise ValueError(f"feature {feature} is not in 0..{n_features}.")
+            raise ValueError(f"feature {feature} is not one of 0 to {n_features - 1}.")
         knots, values, variance = terms.feature(feature, max_knots, return_std)
         values = values[:, 0] if values.shape[1] == 1 else values
         std = None if variance is None else self._spread(state, np.sqrt(variance))

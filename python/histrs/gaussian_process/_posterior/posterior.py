@@ -263,7 +263,9 @@ class Posterior:
             If they are bounds, whose distance is not measured.
         """
         if method not in ("auto", "exact", "cached"):
-            raise AttributeError(f"std_error_ is not measured with variance={method!r}.")
+            raise AttributeError(
+                f"variance={method!r} has no std_error_: choose 'cached' or 'auto'."
+            )
         ks = [k for k in range(len(self.systems)) if self._method_of(k, method) == "cached"]
         return max((self.cached_variance(k).error for k in ks), default=0.0)
 

@@ -98,7 +98,9 @@ class AdditiveTables:
     def predict_proba(self, X: ArrayLike) -> Array:
         """Return class probabilities, of shape (n_samples, n_classes)."""
         if self.classes is None:
-            raise AttributeError("The tables are of a regression, which has no classes.")
+            raise AttributeError(
+                "The tables are of a regressor, which has no classes: call scores."
+            )
         probabilities: Array = softmax(logits_of_classes(self.scores(X)), axis=1)
         return probabilities
 
@@ -134,8 +136,8 @@ class AdditiveTables:
             raise ImportError('to_onnx needs onnx: pip install "histrs[onnx]".') from error
         if self.pairs:
             raise ValueError(
-                f"The tables have {len(self.pairs)} pairs of features, which to_onnx has no graph "
-                "for: serve the tables themselves, or a model without interactions."
+                f"to_onnx takes no pairs of features, and the tables have {len(self.pairs)}: serve "
+                "the tables themselves, or fit without interactions."
             )
         _check_range(self)
         n_features, n_outputs = len(self.nodes), len(self.offset)

@@ -20,7 +20,7 @@ pub const N_FEATURES: usize = N_DIRECTIONS + N_HALF + N_BLOCKS;
 const PADDED: usize = N_FEATURES.next_multiple_of(16);
 /// Blocks of two by two cells that a cell is in.
 const N_BLOCKS: usize = 4;
-/// The largest share of a block's energy.
+/// The largest fraction of a block's energy.
 const CLIP: f32 = 0.2;
 /// Added to the energy of a block of an image in [0, 1], in which all is flat below about 1%.
 const FLAT: f32 = 1e-4;

@@ -147,7 +147,7 @@ pub(super) fn check_weights(weights: Option<&[f64]>, n_columns: usize) -> Result
         Some(&value) => Err(Error::Parameter {
             name: "feature_weights",
             value,
-            expected: "weights are positive and finite; drop a column to leave it out",
+            expected: "weights must be positive and finite; drop a column to leave it out",
         }),
     }
 }

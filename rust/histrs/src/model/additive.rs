@@ -170,7 +170,7 @@ fn step_among(u: f64, cuts: &[f64]) -> [(usize, f64); 2] {
     [(cuts.partition_point(|&t| t < u), 1.0), (0, 0.0)]
 }
 
-/// The nodes on both sides of a number, and the share of each.
+/// The nodes on both sides of a number, and the fraction of each.
 fn cell_among(u: f64, nodes: &[f64]) -> [(usize, f64); 2] {
     let last = nodes.len() - 1;
     let left = nodes.partition_point(|&t| t <= u).saturating_sub(1).min(last.saturating_sub(1));

@@ -142,7 +142,7 @@ impl Model {
 
     /// Reads what is in such a file.
     ///
-    /// Nothing is believed: whatever the bytes are, the answer is a model or an error, and no more
+    /// Nothing is believed: whatever the bytes are, the result is a model or an error, and no more
     /// memory is taken than a multiple of their number.
     ///
     /// # Errors

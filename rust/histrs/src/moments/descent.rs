@@ -17,7 +17,7 @@ use super::problem::{LassoProblem, Penalty, Target};
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub struct Stop {
-    /// Largest duality gap, as a share of `y^T y / n`.
+    /// Largest duality gap, as a fraction of `y^T y / n`.
     pub tol: f64,
     /// Most passes over the coefficients.
     pub max_iter: usize,

@@ -7,7 +7,7 @@ use crate::simd::Element;
 /// At most `n_levels` quantiles of the positive values of every column, in one list, and where
 /// those of each column begin.
 ///
-/// Quantile `k` is the smallest value that a share of `k / n_levels` of them does not exceed;
+/// Quantile `k` is the smallest value that a fraction of `k / n_levels` of them does not exceed;
 /// equal ones count once. The last of a column is its largest value.
 ///
 /// # Errors

@@ -118,7 +118,7 @@ impl<T: Element> Units<T> {
     }
 }
 
-/// The scores of some rows; answers whether their entries are valid.
+/// The scores of some rows; returns whether their entries are valid.
 struct DenseRows<'a, T> {
     rows: ArrayView2<'a, T>,
     units: &'a Units<T>,
@@ -162,7 +162,7 @@ fn contiguous<T: Element>(row: ArrayView1<'_, T>) -> Cow<'_, [T]> {
     row.to_slice().map_or_else(|| Cow::Owned(row.to_vec()), Cow::Borrowed)
 }
 
-/// Adds the scores of `R` rows, a row of sums after the other; answers whether all entries are
+/// Adds the scores of `R` rows, a row of sums after the other; returns whether all entries are
 /// valid.
 #[inline(always)]
 fn add_scores<T: Element, S: Simd, const R: usize>(
@@ -197,7 +197,7 @@ fn add_scores<T: Element, S: Simd, const R: usize>(
 }
 
 /// Adds what some columns of `R` rows contribute to the scores of `C` classes, whose weights are
-/// `n` apart and begin at column `start`; answers whether the columns are valid.
+/// `n` apart and begin at column `start`; returns whether the columns are valid.
 ///
 /// They are looked at while they are in a register: a further pass would wait for memory again.
 #[inline(always)]

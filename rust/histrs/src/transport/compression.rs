@@ -158,7 +158,7 @@ impl SelfTransport {
     }
 }
 
-/// Some rows, where their pairs begin, and their share of the sums.
+/// Some rows, where their pairs begin, and their part of the sums.
 struct Part<'a> {
     rows: Range<usize>,
     starts: Option<&'a mut [f32]>,

@@ -1,4 +1,4 @@
-//! The ground distance: a matrix, or on a grid one for each axis.
+//! The costs: a matrix, or on a grid one for each axis.
 
 use ndarray::ArrayView2;
 

@@ -24,7 +24,7 @@ use crate::transport::step::Domain;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Sinkhorn {
-    /// Weight of the entropy, `1/lambda` in the paper, in the units of the ground distance.
+    /// Weight of the entropy, `1/lambda` in the paper, in the units of the cost matrix.
     pub reg: f64,
     /// Largest L1 error of a marginal, as a part of the mass.
     pub tol: f64,
@@ -148,7 +148,8 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
     ) -> Result<Self> {
         let ground = Ground::new(m, options.reg, !options.regularized)?;
         if options.tol.is_nan() || options.tol <= 0.0 {
-            let expected = "it is positive; 1e-9 is as small as double precision is sure to reach";
+            let expected =
+                "it must be positive; 1e-9 is as small as double precision is sure to reach";
             return Err(Error::Parameter { name: "tol", value: options.tol, expected });
         }
         let other = y.unwrap_or(x);

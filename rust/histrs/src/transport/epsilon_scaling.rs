@@ -9,7 +9,7 @@ use crate::transport::problem::{Block, Ground};
 /// Tolerance and factor of the coarser regularisations that lead to a fine one.
 pub(super) const COARSE_ERROR: f64 = 1e-2;
 pub(super) const COARSER: f64 = 4.0;
-/// Largest cost of the ground distance, in units of the regularisation, that is coarse enough.
+/// Largest cost, in units of the regularisation, that is coarse enough.
 const COARSEST: f64 = 10.0;
 
 /// Returns the jobs with starts for the finest regularisation.

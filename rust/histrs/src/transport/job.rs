@@ -68,7 +68,7 @@ pub(super) struct Limits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Pairing {
     Different,
-    /// Under a symmetric ground distance both scalings are equal. Alternating would hardly move
+    /// Under a symmetric cost matrix both scalings are equal. Alternating would hardly move
     /// bins that keep their mass; halving the logarithm of the step keeps the scalings equal and
     /// converges within some ten steps.
     Equal,

@@ -1,4 +1,4 @@
-//! Whether rows are histograms of one mass, and fit the ground distance.
+//! Whether rows are histograms of one mass, and fit the cost matrix.
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;

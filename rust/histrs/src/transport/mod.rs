@@ -13,7 +13,7 @@
 //! | `relaxation` | [`Relaxation`], [`Cost`]: what the marginals are held to, what is returned |
 //! | `relaxed` | a step where the marginals are not kept, in every domain |
 //! | `plan_sums` | the marginals and the cost of a plan, of its potentials |
-//! | `masses` | [`check_masses`]: rows of one mass, which fit the ground distance |
+//! | `masses` | [`check_masses`]: rows of one mass, which fit the cost matrix |
 //! | `order` | the pairs in the order in which they are solved, and in blocks |
 //! | `cascade` | when a pair is handed on to the next domain, and from where it goes on |
 //! | `epsilon_scaling` | starts for the log domain from coarser regularisations |
@@ -22,10 +22,10 @@
 //! | `pairs` | [`sinkhorn_pairs`]: chosen pairs |
 //! | `barycenter` | [`sinkhorn_barycenters`]: the histograms nearest to several |
 //! | `compression` | [`histogram_compression_loss`]: the objective of learned prototypes |
-//! | `costs` | [`Costs`]: the ground distance, a matrix or one for each axis of a grid |
+//! | `costs` | [`Costs`]: the cost matrix, or one for each axis of a grid |
 //! | `log_blocks` | logarithms of sums of exponentials of any range, by products |
 //! | `lines` | products that act on one axis of a grid after the other |
-//! | `problem` | the ground distance, and what a block of pairs needs of it |
+//! | `problem` | the cost matrix, and what a block of pairs needs of it |
 //! | `job` | what is known of a pair before and after it is solved |
 //! | `step` | what a step of the scaling is, in every domain |
 //! | `lanes` | the matrices whose columns are pairs that are solved side by side |

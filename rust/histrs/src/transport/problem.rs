@@ -1,4 +1,4 @@
-//! The ground distance, and what a block of pairs needs of it.
+//! The cost matrix, and what a block of pairs needs of it.
 
 use std::sync::OnceLock;
 
@@ -28,7 +28,7 @@ const NEGLIGIBLE: f64 = 1e-290;
 /// Blocks of which less than this part of the kernel is used get a kernel of their own.
 const RESTRICTED: f64 = 0.8;
 
-/// A ground distance, measured in units of the regularisation.
+/// A cost matrix, measured in units of the regularisation.
 pub(super) struct Ground<'a> {
     pub(super) costs: Costs<'a>,
     pub(super) reg: f64,
@@ -59,7 +59,7 @@ impl<'a> Ground<'a> {
     pub(super) fn new(costs: impl Into<Costs<'a>>, reg: f64, with_cost: bool) -> Result<Self> {
         let costs = costs.into();
         if !(reg > 0.0 && reg.is_finite()) {
-            let expected = "it is positive and finite; a tenth of the median of M is a start";
+            let expected = "it must be positive and finite; a tenth of the median of M is a start";
             return Err(Error::Parameter { name: "reg", value: reg, expected });
         }
         if let Some(((row, column), value)) = costs.bad_entry() {

@@ -9,7 +9,7 @@ const LARGEST_PENALTY: f64 = 1e9;
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
 pub enum Relaxation {
-    /// Divergences from both histograms have these weights, in the units of the ground distance; an
+    /// Divergences from both histograms have these weights, in the units of the cost matrix; an
     /// infinite one keeps its marginal.
     Penalties([f64; 2]),
     /// No marginal exceeds its histogram, and so much moves altogether; `None` is the smaller mass.
@@ -49,7 +49,7 @@ impl std::str::FromStr for Cost {
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct RelaxedSinkhorn {
-    /// Weight of the entropy, in the units of the ground distance.
+    /// Weight of the entropy, in the units of the cost matrix.
     pub reg: f64,
     /// What the marginals are held to.
     pub relaxation: Relaxation,
@@ -102,23 +102,23 @@ impl RelaxedSinkhorn {
                     |value, expected| Err(Error::Parameter { name: "reg_m", value, expected });
                 for value in penalties {
                     if value.is_nan() || value <= 0.0 {
-                        return error(value, "it is positive; infinity keeps a marginal");
+                        return error(value, "it must be positive; infinity keeps a marginal");
                     }
                     if value.is_finite() && value / self.reg > LARGEST_PENALTY {
                         let expected =
-                            "it is at most a billion times reg; infinity keeps a marginal";
+                            "it must be at most a billion times reg; infinity keeps a marginal";
                         return error(value, expected);
                     }
                 }
                 if penalties.iter().all(|p| p.is_infinite()) {
-                    let expected = "one of them at least is finite; where both marginals are kept, use \
-                                sinkhorn_distances";
+                    let expected =
+                        "one of both must be finite; sinkhorn_distances keeps both marginals";
                     return error(penalties[0], expected);
                 }
                 Ok(())
             }
             Relaxation::Mass(Some(value)) if !(value >= 0.0 && value.is_finite()) => {
-                let expected = "what moves is non-negative and finite";
+                let expected = "it must be finite and not negative";
                 Err(Error::Parameter { name: "mass", value, expected })
             }
             Relaxation::Mass(_) => Ok(()),

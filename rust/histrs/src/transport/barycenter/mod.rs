@@ -30,7 +30,7 @@ const COARSEST: f64 = 20.0;
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub struct Barycenter {
-    /// Weight of the entropy, in the units of the ground distance.
+    /// Weight of the entropy, in the units of the cost matrix.
     pub reg: f64,
     /// Largest L1 error of a marginal, as a part of the mass.
     pub tol: f64,
@@ -125,7 +125,7 @@ pub fn sinkhorn_barycenters<'a, T: Element>(
 ) -> Result<Barycenters> {
     let ground = Ground::new(m, options.reg, false)?;
     if options.tol.is_nan() || options.tol <= 0.0 {
-        let expected = "it is positive; 1e-9 is as small as double precision is sure to reach";
+        let expected = "it must be positive; 1e-9 is as small as double precision is sure to reach";
         return Err(Error::Parameter { name: "tol", value: options.tol, expected });
     }
     let (n, m) = ground.costs.dim();

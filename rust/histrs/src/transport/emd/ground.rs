@@ -1,4 +1,4 @@
-//! The ground distance, and whether it is a metric.
+//! The cost matrix, and whether it is a metric.
 
 use std::borrow::Cow;
 
@@ -10,14 +10,14 @@ use crate::memory;
 use crate::simd::dispatch;
 use pulp::{Simd, WithSimd};
 
-/// Bins above which it is not looked whether the ground distance is a metric, which takes the cube.
+/// Bins above which it is not looked whether the cost matrix is a metric, which takes the cube.
 const MOST_BINS: usize = 1024;
 /// Part of a distance by which the way past a third bin may be shorter, by rounding.
 const ROUNDING: f64 = 1e-12;
 /// Rows that are looked at in one go.
 const ROWS: usize = 8;
 
-/// A ground distance, row after row.
+/// A cost matrix, row after row.
 pub(super) struct Ground<'a> {
     values: Cow<'a, [f64]>,
     n_rows: usize,
@@ -27,7 +27,7 @@ pub(super) struct Ground<'a> {
 }
 
 impl<'a> Ground<'a> {
-    /// Fails at the first entry that no ground distance has; whether it is a metric is not looked at.
+    /// Fails at the first entry that no cost matrix has; whether it is a metric is not looked at.
     pub(super) fn new(m: &'a ArrayView2<'a, f64>) -> Result<Self> {
         let bad = |m: &f64| m.is_nan() || *m < 0.0;
         if let Some(((row, column), &value)) = m.indexed_iter().find(|(_, m)| bad(m)) {

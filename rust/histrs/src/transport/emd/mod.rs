@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `distances` | [`emd_distances`], [`emd_pairs`], [`emd_plan`] |
 //! | `histograms` | masses in whole units, of which all histograms have the same number |
-//! | `ground` | the ground distance, and whether it is a metric |
+//! | `ground` | the cost matrix, and whether it is a metric |
 //! | `problem` | the bins of a pair that exchange mass, and their costs in whole units |
 //! | `simplex` | from the first tree to the best |
 //! | `start` | the first tree, from cheap cells |

@@ -20,7 +20,7 @@ const PRECISION: i32 = 40;
 
 impl Problem {
     /// Makes the costs finer where rounding may hide a better plan than that of the tree, which is
-    /// the best for them; answers whether it did.
+    /// the best for them; returns whether it did.
     pub(super) fn refine(&mut self, ground: &Ground<'_>, tree: &mut Tree) -> Result<bool> {
         // Units are fine enough where the smallest positive cost has so many bits of them.
         if self.unit + PRECISION < self.smallest_exponent {

@@ -94,7 +94,7 @@ impl<T: Element> Problem<'_, '_, T> {
         jobs.iter().all(|job| job.masses.unwrap_or([1.0; 2]).into_iter().all(fits))
     }
 
-    /// From coarser regularisations, beside which the price of mass is as it was.
+    /// From coarser regularisations, beside which the cost of mass is as it was.
     fn scale_epsilon(&self, block: &Block, hold: Hold, jobs: Vec<Job>) -> Result<Vec<Job>> {
         let zero = |job: &Job| match hold {
             Hold::Penalties(_) => log_source(block, job),

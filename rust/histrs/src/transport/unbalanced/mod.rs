@@ -70,7 +70,7 @@ pub fn relaxed_distances<'a, T: Element>(
 ) -> Result<SinkhornDistances<T>> {
     let ground = Ground::new(m, options.reg, false)?;
     if options.tol.is_nan() || options.tol <= 0.0 {
-        let expected = "it is positive; 1e-9 is as small as double precision is sure to reach";
+        let expected = "it must be positive; 1e-9 is as small as double precision is sure to reach";
         return Err(Error::Parameter { name: "tol", value: options.tol, expected });
     }
     options.check_relaxation()?;

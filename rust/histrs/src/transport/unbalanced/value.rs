@@ -40,7 +40,7 @@ impl<T: Element> Problem<'_, '_, T> {
         Found { pair, value, error: solved.error, n_iter: solved.n_iter, potentials }
     }
 
-    /// The cost in units of the regularisation, of marginals at a price.
+    /// The cost in units of the regularisation, of relaxed marginals.
     fn cost_with_penalties(
         &self,
         weights: [f64; 2],

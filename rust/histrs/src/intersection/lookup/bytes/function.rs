@@ -281,7 +281,7 @@ mod tests {
         }
 
         /// What the nodes of `placement` are off by at every knot, for one output, how many rows
-        /// hold the knot, and the share of every node in it.
+        /// hold the knot, and the fraction of every node in it.
         fn errors(
             &self,
             placement: Placement,

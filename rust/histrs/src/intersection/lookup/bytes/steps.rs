@@ -88,7 +88,7 @@ impl Steps {
         self.moments.iter().zip(limits).all(|(moments, &limit)| moments.rms() <= limit)
     }
 
-    /// The columns, those first whose second part takes most off the mean squares, as shares of
+    /// The columns, those first whose second part takes most off the mean squares, as fractions of
     /// what these may be.
     fn by_gain(&self, fits: &[Fitted], limits: &[f64]) -> Result<Vec<usize>> {
         let gain = |(Fitted(fit), &fewer): (&Fitted, &u8)| -> f64 {
