@@ -335,6 +335,7 @@ print(json.dumps([moments.n, *(part.tobytes().hex() for part in parts)]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_killed_run_goes_on_and_ends_with_the_same_bits(tmp_path):
     expected = run_python(RUN, str(tmp_path / "whole"), "never", "0")
@@ -692,32 +693,37 @@ def test_softmax_is_the_default_where_rows_can_be_read_again():
 
 # ---- checkpoints ---------------------------------------------------------------------------------
 
-pytest.importorskip("pyarrow", reason="Parquet needs pyarrow: histrs[parquet]")
+
+def source(kind, tmp_path, Z, y, size=100):
+    """Return rows and targets, given in one way."""
+    match kind:
+        case "array":
+            return Z, y
+        case "frame":
+            return pd.DataFrame(Z), y
+        case "file":
+            np.save(tmp_path / "rows.npy", Z)
+            return tmp_path / "rows.npy", y
+        case "parquet":
+            pytest.importorskip("pyarrow", reason="Parquet needs pyarrow: histrs[parquet]")
+            table = pd.DataFrame(Z).add_prefix("z").assign(y0=y[:, 0], y1=y[:, 1])
+            table.to_parquet(tmp_path / "rows.parquet", row_group_size=130)
+            return tmp_path / "rows.parquet", ["y0", "y1"]
+        case "CSR":
+            return sparse.csr_array(Z), y
+    return [(Z[k : k + size], y[k : k + size]) for k in range(0, len(Z), size)], None
 
 
-def sources(tmp_path, Z, y, size=100):
-    """Return ways to give rows and targets."""
-    np.save(tmp_path / "rows.npy", Z)
-    names = ["y0", "y1"]
-    table = pd.DataFrame(Z).add_prefix("z").assign(**dict(zip(names, y.T, strict=True)))
-    table.to_parquet(tmp_path / "rows.parquet", row_group_size=130)
-    return {
-        "array": (Z, y),
-        "frame": (pd.DataFrame(Z), y),
-        "file": (tmp_path / "rows.npy", y),
-        "parquet": (tmp_path / "rows.parquet", names),
-        "CSR": (sparse.csr_array(Z), y),
-        "chunks": ([(Z[k : k + size], y[k : k + size]) for k in range(0, len(Z), size)], None),
-    }
+each_kind = pytest.mark.parametrize("kind", ["array", "frame", "file", "parquet", "CSR", "chunks"])
 
 
-@pytest.mark.parametrize("kind", ["array", "frame", "file", "parquet", "CSR", "chunks"])
+@each_kind
 def test_other_data_are_refused_and_the_file_is_kept(rng, tmp_path, kind):
     Z, y = data(rng, 250)
     path = tmp_path / "moments"
 
     def run(Z, y):
-        rows, targets = sources(tmp_path, Z, y)[kind]
+        rows, targets = source(kind, tmp_path, Z, y)
         return Moments.of(rows, targets, chunk_size=100, checkpoint=path)
 
     expected = bits(run(Z, y))
@@ -740,15 +746,15 @@ def test_other_data_are_refused_and_the_file_is_kept(rng, tmp_path, kind):
         assert path.read_bytes() == content
 
 
-def test_more_whole_chunks_go_on(rng, tmp_path):
+@each_kind
+def test_more_whole_chunks_go_on(rng, tmp_path, kind):
     Z, y = data(rng, 350)
-    for kind in ("array", "file", "parquet", "CSR", "chunks"):
-        path = tmp_path / kind
-        for n in (200, 350):
-            rows, targets = sources(tmp_path, Z[:n], y[:n])[kind]
-            moments = Moments.of(rows, targets, chunk_size=100, checkpoint=path)
-        assert bits(moments) == bits(Moments.of(Z, y, chunk_size=100))
-        assert bits(Moments.load(path)) == bits(moments)
+    path = tmp_path / "moments"
+    for n in (200, 350):
+        rows, targets = source(kind, tmp_path, Z[:n], y[:n])
+        moments = Moments.of(rows, targets, chunk_size=100, checkpoint=path)
+    assert bits(moments) == bits(Moments.of(Z, y, chunk_size=100))
+    assert bits(Moments.load(path)) == bits(moments)
 
 
 def test_chunks_that_a_map_makes_rows_of(tmp_path):

@@ -513,6 +513,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_killed_worker_changes_no_bit(tmp_path):
     pytest.importorskip("distributed", reason="needs dask.distributed: histrs[dask]")
