@@ -186,7 +186,7 @@ def expected_failed_checks(estimator):
     if isinstance(estimator, SelectedPrototypes):
         repeats = (
             "of a repeated row the copies that are no prototypes count, of a weighted one none, "
-            "and orders of more rows are drawn; test_selected_prototypes.py tests weights of 0"
+            "and orders of more rows are drawn; tests/contract.py tries weights of 0"
         )
         only_chosen = (
             "expects the heavy class nearly everywhere, but weights decide which samples become "
