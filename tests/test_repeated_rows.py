@@ -178,6 +178,7 @@ def screened(seed, n):
     return rng.poisson(often * spread).astype(float), y
 
 
+@pytest.mark.slow
 def test_a_table_of_repeated_rows_has_the_share_of_its_classes():
     X, y = screened(0, 4000)
     rows, labels = screened(1, 3000)
