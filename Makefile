@@ -51,7 +51,7 @@ BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py 
     tests/test_hyperparameters.py tests/test_online.py \
     tests/test_streaming_lasso.py tests/test_streaming_passes.py)
 
-.PHONY: help demo test test-all test-rust test-python test-checked test-simd test-blas test-oldest \
+.PHONY: help demo test test-all test-rust test-python test-slow test-checked test-simd test-blas test-oldest \
     fuzz mutants lint features bench papers docs wheel clean \
     say-demo check-rust check-rust-tools check-unsafe
 
@@ -67,9 +67,9 @@ say-demo:
 	    echo "make demo: builds histrs first, which takes up to three minutes on two cores."; \
 	fi
 
-test: test-rust test-python ## every test once: Rust, Python, documentation, README
+test: test-rust test-python ## every quick test once: Rust, Python, documentation, README
 
-test-all: test test-checked test-simd test-blas test-oldest ## and again: checked, instruction sets, BLAS, oldest versions
+test-all: test test-slow test-checked test-simd test-blas test-oldest ## and the slow ones; and again: checked, instruction sets, BLAS, oldest versions
 
 test-rust: check-rust ## unit, property and documentation tests of the crate; its examples
 	$(CARGO_TEST) -p histrs
@@ -83,8 +83,11 @@ test-rust: check-rust ## unit, property and documentation tests of the crate; it
 	    cargo run --quiet --profile test-release -p histrs --example "$$name" || exit 1; \
 	done
 
-test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest on every core: tests, docstrings, README
-	$(PYTEST) $(ARGS)
+test-python: check-rust $(STAMPS)/group-test $(EXTENSION) ## pytest on every core: quick tests, docstrings, README
+	$(PYTEST) -m "not slow" $(ARGS)
+
+test-slow: check-rust $(STAMPS)/group-test $(EXTENSION) ## slow definitions, killed processes, real data
+	$(PYTEST) -m slow tests $(ARGS)
 
 test-checked: check-rust ## tests of the crate with overflow checks and debug assertions
 	cargo test --profile test-checked -p histrs --tests

@@ -1,18 +1,30 @@
-"""What a fit of the bundle solver keeps, leaves out and refuses; and its stochastic steps."""
+"""What a fit of the bundle solver keeps and refuses, its strengths, and its maps inside others."""
 
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.compose import ColumnTransformer
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardScaler
 from sklearn.utils import get_tags
 
 from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
+from histrs.svm._bundle_solver import solve
+from histrs.svm._composition import BlockDiagonalProduct, inner_product_of
+from histrs.svm._held_out import folds
+from histrs.svm._planes import Planes
+from histrs.svm._units import Columns
+from tests.oracles import bundle as oracle
 
 pytestmark = pytest.mark.simd_paths
 
@@ -42,12 +54,6 @@ def test_bad_weights_are_refused(rows, model):
     with pytest.raises(ValueError, match="class_weight is zero everywhere"):
         model.fit(X, y)
     assert not hasattr(model, "coef_")
-
-
-def test_what_is_no_class_is_refused(rows):
-    X, y = rows
-    with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        BundleSVC().fit(X, y + 0.5)
 
 
 def test_weights_of_any_size_are_proportions(rows):
@@ -90,17 +96,6 @@ def test_features_are_those_of_the_map_before(rows):
     np.testing.assert_array_equal(
         features.decision_function(phi.transform(X)), rows_.decision_function(X)
     )
-
-
-def test_scores_of_codes_are_those_of_their_rows(rows):
-    X, y = rows
-    pq = ProductQuantizer(2, 4, random_state=0).fit(X)
-    model = BundleSVC(FrozenEstimator(pq), alpha=0.1).fit(X, y)
-    by_codes = BundleSVC(pq, alpha=0.1, input="features").fit(pq.transform(X), y)
-    scores = by_codes.decision_function(pq.transform(X))
-    assert scores.dtype == np.float64
-    # Rows of the same codes are one there.
-    np.testing.assert_allclose(scores, model.decision_function(X), rtol=1e-12)
 
 
 def test_random_features_are_not_made_to_be_scored(rows, monkeypatch):
@@ -156,13 +151,6 @@ def test_a_warm_start_is_where_the_fit_before_ended(rows):
     assert np.all(model.objective_ <= before * (1 + 1e-12))
 
 
-def test_a_weight_in_place_of_the_intercept_is_no_start(rows):
-    X, y = rows
-    model = BundleSVC(alpha=0.1, fit_intercept=False, warm_start=True).fit(X, y)
-    with pytest.raises(ValueError, match="warm_start = True, but"):
-        model.set_params(fit_intercept=True).fit(X[:, :3], y)
-
-
 # ---- what is said of a fit ----------------------------------------------------------------------
 
 
@@ -202,3 +190,317 @@ def test_tags_are_those_of_what_is_taken():
     )
     # Of what has no tags nothing is known.
     assert tags(SimpleNamespace(fit=None, transform=None)) == (False, False)
+
+
+# ---- strengths chosen by rows held out, and warm starts ------------------------------------------
+
+ALPHAS = [1e-2, 1e-1, 1.0, 1e-3]
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    rows = y < 4
+    return X[rows][:300] / 16, y[rows][:300]
+
+
+MODELS = {
+    "rows": BundleSVC(tol=1e-4),
+    "logistic": BundleSVC(tol=1e-4, loss="logistic"),
+    "map": BundleSVC(SparseAdditiveMap(n_knots=4), tol=1e-4),
+    "codes": BundleSVC(ProductQuantizer(8, 8, metric="hellinger", random_state=0), tol=1e-4),
+}
+each_model = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
+
+
+@each_model
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_the_strength_is_chosen_by_rows_held_out(digits, model, n_classes):
+    X, y = digits
+    X, y = X[y < n_classes], y[y < n_classes]
+    w = np.where(y == 0, 1.5, 1.0)
+    chosen = clone(model).set_params(alpha=ALPHAS, cv=3, random_state=0)
+    chosen.fit(X, y, sample_weight=w)
+    np.testing.assert_array_equal(chosen.alphas_, [1.0, 1e-1, 1e-2, 1e-3])
+    expected = np.empty((4, 3))
+    # The map of the folds is that of all rows.
+    frozen = chosen.feature_map_
+    features = X if frozen is None else frozen.transform(X)
+    parts = list(folds(y, np.random.RandomState(0), 3))
+    for j, (learned, others) in enumerate(parts):
+        for i, alpha in enumerate(chosen.alphas_):
+            one = clone(model).set_params(alpha=alpha)
+            if frozen is not None:
+                one.set_params(input="features").feature_map = frozen
+            one.fit(features[learned], y[learned], sample_weight=w[learned])
+            expected[i, j] = one.score(features[others], y[others], sample_weight=w[others])
+    # Both are solved to a gap, within which a row or two may change sides.
+    np.testing.assert_allclose(chosen.cv_scores_, expected, atol=0.04)
+    mass = [w[others].sum() for _, others in parts]
+    best = np.argmax(np.average(chosen.cv_scores_, axis=1, weights=mass))
+    assert chosen.alpha_ == chosen.alphas_[best]
+    plain = clone(model).set_params(alpha=chosen.alpha_).fit(X, y, sample_weight=w)
+    gap = plain.dual_gap_ + chosen.dual_gap_
+    assert np.all(np.abs(plain.objective_ - chosen.objective_) <= gap + 1e-12)
+    assert np.all(chosen.dual_gap_ <= 1e-4 * chosen.objective_)
+
+
+@each_model
+def test_a_warm_start_takes_fewer_passes_to_the_same_minimum(digits, model):
+    X, y = digits
+    warm = clone(model).set_params(alpha=1e-2, warm_start=True).fit(X, y)
+    kept = warm.feature_map_
+    cold = clone(model).set_params(alpha=5e-3).fit(X, y)
+    warm.set_params(alpha=5e-3).fit(X, y)
+    assert warm.feature_map_ is kept
+    gap = warm.dual_gap_ + cold.dual_gap_
+    assert np.all(np.abs(warm.objective_ - cold.objective_) <= gap + 1e-12)
+    assert warm.n_iter_ <= cold.n_iter_
+    assert warm.alpha_ == 5e-3
+
+
+def test_what_is_no_start_is_refused(digits):
+    X, y = digits
+    model = BundleSVC(alpha=1e-2, warm_start=True).fit(X, y)
+    before = model.coef_.copy()
+    for change in ({"intercept_scaling": 2.0}, {"fit_intercept": False}):
+        with pytest.raises(ValueError, match="warm_start = True, but"):
+            _refit(model, X, y, change)
+    with pytest.raises(ValueError, match="warm_start = True, but"):
+        model.fit(X[:, :-1], y)
+    with pytest.raises(ValueError, match="warm_start = True, but"):
+        model.fit(X, y + 1)
+    np.testing.assert_array_equal(model.coef_, before)
+    model.set_params(warm_start=False).fit(X[:, :-1], y + 1)
+
+
+def _refit(model, X, y, change):
+    kept = {name: getattr(model, name) for name in change}
+    try:
+        model.set_params(**change).fit(X, y)
+    finally:
+        model.set_params(**kept)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"alpha": [0.1, -1.0]}, "expected positive"),
+        ({"alpha": [0.1, 0.0]}, "expected positive"),
+        ({"alpha": []}, "expected positive"),
+        ({"alpha": [[0.1]]}, "expected positive"),
+        ({"alpha": [np.inf]}, "expected positive"),
+    ],
+)
+def test_bad_paths_are_refused(digits, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        BundleSVC(**parameters).fit(*digits)
+
+
+def test_a_path_needs_rows_to_hold_out():
+    with pytest.raises(ValueError, match="several alpha need two rows of a class, of which one"):
+        BundleSVC(alpha=[0.1]).fit([[0.0], [1.0]], [0, 1])
+
+
+# ---- columns, and inner products of compositions -------------------------------------------------
+
+CONTAINERS = [np.asarray, sparse.csr_array]
+
+
+# ---- columns ------------------------------------------------------------------------------------
+
+
+@given(
+    n=st.integers(1, 9),
+    n_before=st.integers(0, 4),
+    chunk=st.integers(1, 10),
+    seed=st.integers(0, 999),
+)
+def test_columns_are_where_entries_begin_and_their_spread(n, n_before, chunk, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.integers(0, 5, (n, 6)) * rng.integers(0, 2, 6) + rng.integers(0, 3, 6) / 4
+    before = rng.integers(0, 4, 6) / 2
+    seen = np.vstack([np.tile(before, (n_before, 1)), X])
+    begin = np.where((seen > 0).all(axis=0), seen.min(axis=0), 0.0)
+    spread = np.where(seen > 0, seen - begin, 0.0).std(axis=0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("histrs.svm._units._CHUNK", chunk)
+        for container in CONTAINERS:
+            known = (n_before, before) if n_before else None
+            columns, constant = Columns.of(container(X), spread=True, n_threads=1, before=known)
+            np.testing.assert_array_equal(columns.offset, begin)
+            np.testing.assert_array_equal(constant, np.ptp(seen, axis=0) == 0)
+            unit = np.where(constant, 1.0, spread)
+            np.testing.assert_allclose(columns.unit, unit, rtol=1e-9)
+            columns, constant = Columns.of(container(X), spread=False, n_threads=1, before=known)
+            np.testing.assert_array_equal(columns.offset, begin)
+            np.testing.assert_array_equal(columns.unit, 1.0)
+            kept = (np.ptp(seen, axis=0) == 0) & (seen > 0).all(axis=0)
+            np.testing.assert_array_equal(constant, kept)
+
+
+# ---- inner products -----------------------------------------------------------------------------
+
+
+def test_the_width_of_one_part_of_a_union_follows_from_the_others(rng):
+    X = rng.random((20, 3))
+    knots = SparseAdditiveMap("intersection", n_knots=4)
+    double = FunctionTransformer(lambda rows: np.hstack([rows, rows]))
+
+    def product(*members):
+        union = FeatureUnion([(str(k), member) for k, member in enumerate(members)]).fit(X)
+        n = union.transform(X).shape[1]
+        return inner_product_of(union, n), n
+
+    phi = knots.fit(X)
+    K, m = (
+        phi.inner_product_.matmul(np.eye(phi.inner_product_.shape[0])),
+        phi.inner_product_.shape[0],
+    )
+    for members, start in (
+        ((double, knots), 6),
+        ((knots, double), 0),
+        ((MaxAbsScaler(), knots, double), 3),
+        ((double, "drop", knots), 6),
+        ((double, knots, "drop"), 6),
+        (("passthrough", knots), 3),
+    ):
+        found, n = product(*members)
+        expected = np.eye(n)
+        expected[start : start + m, start : start + m] = K
+        np.testing.assert_allclose(found.matmul(np.eye(n)), expected, rtol=1e-12, atol=1e-15)
+    assert product(double, MaxAbsScaler())[0] is None
+    with pytest.raises(ValueError, match="which features of the union belong to the maps"):
+        product(double, knots, FunctionTransformer(lambda rows: rows[:, :1]))
+
+
+class Hat(TransformerMixin, BaseEstimator):
+    """A map that has its inner product once it is fitted."""
+
+    def fit(self, X, y=None):
+        self.inner_product_ = SimpleNamespace(shape=(X.shape[1],) * 2, matmul=lambda V: 2 * V)
+        return self
+
+    def transform(self, X):
+        return X
+
+
+class Around(TransformerMixin, BaseEstimator):
+    """A transformer of what another one returns."""
+
+    def __init__(self, inner):
+        self.inner = inner
+
+    def fit(self, X, y=None):
+        self.inner.fit(X)
+        return self
+
+    def transform(self, X):
+        return np.sqrt(self.inner.transform(X))
+
+
+def test_features_of_an_inner_product_that_are_changed_are_refused(rng):
+    X = rng.random((9, 3))
+    knots = SparseAdditiveMap("intersection", n_knots=4).fit(X)
+    for inside in (knots, Hat().fit(X), Around(knots), [Around(Around(Hat().fit(X)))]):
+        wrapped = Around(inside)
+        with pytest.raises(ValueError, match="as a part of Around its features are changed"):
+            inner_product_of(wrapped, 3)
+        with pytest.raises(ValueError, match="as step 'a' of a pipeline its features are changed"):
+            inner_product_of(Pipeline([("a", wrapped), ("b", MaxAbsScaler())]), 3)
+    assert inner_product_of(Around(MaxAbsScaler()), 3) is None
+    assert inner_product_of(Hat().fit(X), 3).matmul(1.0) == 2.0
+
+
+def test_what_is_frozen_has_the_inner_product_that_it_had(rng):
+    X = rng.random((9, 3))
+    made = Pipeline([("scale", MaxAbsScaler()), ("hat", FrozenEstimator(Hat().fit(X)))]).fit(X)
+    assert inner_product_of(FrozenEstimator(made), 3).matmul(1.0) == 2.0
+
+
+def test_parts_of_columns_of_any_width(rng):
+    X = rng.random((20, 4))
+    knots = SparseAdditiveMap("intersection", n_knots=4)
+    double = FunctionTransformer(lambda rows: np.hstack([rows, rows]))
+    # A part inside whose width follows from the others, one without columns, and the rest.
+    nested = FeatureUnion([("double", double), ("knots", knots)])
+    columns = ColumnTransformer(
+        [("none", ProductQuantizer(), []), ("gone", "drop", [3]), ("nested", nested, [1, 2])],
+        remainder="passthrough",
+    ).fit(X)
+    n = columns.transform(X).shape[1]
+    m = SparseAdditiveMap("intersection", n_knots=4).fit(X[:, 1:3]).inner_product_.shape[0]
+    assert n == 4 + m + 1
+    found = inner_product_of(columns, n).matmul(np.eye(n))
+    expected = np.eye(n)
+    expected[4 : 4 + m, 4 : 4 + m] = (
+        SparseAdditiveMap("intersection", n_knots=4).fit(X[:, 1:3]).inner_product_.matmul(np.eye(m))
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+    # Features that are compared by their scalar product have none of their own.
+    whitened = SparseAdditiveMap("intersection", n_knots=4, whiten=True).fit(X)
+    assert inner_product_of(whitened, whitened.transform(X).shape[1]) is None
+
+
+def test_products_side_by_side_are_blocks(rng):
+    phi = SparseAdditiveMap("intersection", n_knots=3).fit(rng.random((20, 2)))
+    inner = phi.inner_product_
+    m = inner.shape[0]
+    product = BlockDiagonalProduct([(2, None), (m, inner), (0, None), (1, None)])
+    K = np.eye(m + 3)
+    K[2 : m + 2, 2 : m + 2] = inner.matmul(np.eye(m))
+    assert product.shape == (m + 3, m + 3)
+    V = rng.standard_normal((m + 3, 4))
+    np.testing.assert_allclose(product.matmul(V), K @ V, rtol=1e-12)
+    np.testing.assert_allclose(product.solve(V), np.linalg.pinv(K) @ V, rtol=1e-8)
+
+
+def value_of(rows, targets, alpha, models):
+    """Return the hinge objective of models whose inner product is the identity."""
+    signs = np.where(targets.labels == targets.positive[:, None], 1.0, -1.0)
+    losses = np.maximum(0.0, 1 - signs * rows.scores(models)) @ targets.weights
+    return alpha / 2 * np.sum(models**2, axis=1) + losses
+
+
+def test_planes_of_models_that_are_not_taken_are_below_the_loss(digits):
+    X, y = digits
+    model = BundleSVC(tol=1e-4, fit_intercept=False).fit(X, y)
+    rows, targets = model._rows(X), model._targets(y, np.ones(len(y)))
+    for alpha in (0.3, 3.0, 30.0):
+        start = solve(rows, targets, 1e-4, 1e-3, 1000)
+        one, other = (solve(rows, targets, alpha, 1e-6, 1000, start=s) for s in (start, None))
+        value = value_of(rows, targets, alpha, one.models)
+        np.testing.assert_allclose(one.objective, value, rtol=1e-9)
+        np.testing.assert_allclose(one.squares, np.sum(one.models**2, axis=1), rtol=1e-6)
+        gap = one.dual_gap + other.dual_gap
+        assert np.all(one.dual_gap <= 1e-6 * one.objective)
+        assert np.all(np.abs(one.objective - other.objective) <= gap + 1e-12)
+
+
+@pytest.mark.parametrize("most", [20_000, 1])
+@pytest.mark.parametrize("rank", [2, 5])
+def test_the_dual_of_planes_is_that_of_their_definition(rng, most, rank, monkeypatch):
+    monkeypatch.setattr("histrs.svm._planes._MAX_EXCHANGES", most)
+    root = rng.standard_normal((5, rank))
+    K = root @ root.T
+    alpha, best = 0.3, K @ rng.standard_normal(5)
+    A, b = rng.standard_normal((20, 5)), rng.random(20)
+    planes, idle, kept = Planes(5, 1.0).with_alpha(alpha), np.zeros(20, int), np.arange(0)
+    for k in range(20):
+        planes.add(A[k], K @ A[k], b[k], A[k] @ best)
+        kept = np.append(kept, k)
+        value = planes.solve(1e-10, 1)
+        w, H = planes.weights, A[kept] @ K @ A[kept].T
+        assert len(planes) == len(w) == len(kept)
+        assert w.min() >= 0
+        assert w.sum() == pytest.approx(1)
+        assert value == pytest.approx(b[kept] @ w - w @ H @ w / (2 * alpha), rel=1e-9)
+        assert value == pytest.approx(oracle.simplex_maximum(H / alpha, b[kept]), abs=1e-6)
+        v = K @ A[kept].T @ w / alpha
+        np.testing.assert_allclose(planes.model(), v, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(planes.at_model(), A[kept] @ v, rtol=1e-8, atol=1e-10)
+        assert planes.square() == pytest.approx(v @ np.linalg.pinv(K) @ v, rel=1e-6, abs=1e-12)
+        assert planes.with_best() == pytest.approx(w @ (A[kept] @ best) / alpha)
+        idle[kept] = np.where(w > 0, 0, idle[kept] + 1)
+        planes.remove_idle()
+        assert len(planes) == len(kept)

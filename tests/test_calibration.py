@@ -84,15 +84,6 @@ def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes, 
     assert error < 0.35 * exact.std()
 
 
-@pytest.mark.parametrize("n", [1, 2, 9, 4001])
-def test_folds_are_of_different_rows(rng, n):
-    strata = rng.integers(0, 3, size=n)
-    folds = _leave_one_out.folds_of(np.arange(n), strata, 0)
-    rows = np.concatenate(folds)
-    assert len(np.unique(rows)) == len(rows) == n
-    assert all(len(fold) > 0 for fold in folds)
-
-
 # ---- what is fitted to the scores ----------------------------------------------------------------
 
 

@@ -1,14 +1,12 @@
 """Detection: features, distance transforms, scores from codes, detectors of synthetic objects."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
 
@@ -197,23 +195,6 @@ def test_scores_of_codes_are_inner_products_of_sparse_features(dtype):
                 away = location - (2 * locations[0] - padding + anchors[k - 1])
                 total -= np.dot(springs[k - 1], [away[0], away[0] ** 2, away[1], away[1] ** 2])
         assert abs(total - score) < 1e-5
-
-
-def test_windows_of_codes_are_learned_from_as_their_codewords():
-    rng = np.random.default_rng(0)
-    X = rng.random((200, 31)).astype(np.float32)
-    quantizer = ProductQuantizer(3, 16, random_state=0).fit(X)
-    codes = quantizer.transform(X).reshape(50, -1)
-    away = rng.normal(size=(50, 4)).astype(np.float32)
-    decoded = quantizer.inverse_transform(codes.reshape(200, -1)).reshape(50, -1)
-    rows = JointRows([window_rows(codes, quantizer, 2), FeatureRows(away, None)])
-    plain = np.hstack([decoded, away]).astype(float)
-    G = rng.normal(size=(1, 50))
-    a, product = rows.gradients(G)
-    np.testing.assert_allclose(rows.scores(product)[0], plain @ (plain.T @ G[0]), rtol=1e-4)
-    np.testing.assert_allclose(np.sum(a * product), np.sum((G @ plain) ** 2), rtol=1e-4)
-    some = np.array([3, 7])
-    np.testing.assert_allclose(rows.part(some).scores(product), rows.scores(product)[:, some])
 
 
 # ---- evaluation ---------------------------------------------------------------------------------
@@ -534,17 +515,6 @@ def test_too_few_planes_are_told():
         PartDetector(**{**FAST, "n_parts": 0, "C": 1e9}).fit(images, boxes)
 
 
-def test_an_estimator():
-    detector = PartDetector(**FAST)
-    assert clone(detector).get_params()["n_parts"] == 2
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for estimator in (detector, HOGFeatures()):
-            tags = estimator.__sklearn_tags__()
-            assert not tags.input_tags.two_d_array
-            assert repr(clone(estimator)) == repr(estimator)
-
-
 def test_boxes_that_are_sparse_or_complex_are_refused():
     good, scores = [[[0, 0, 10, 10]]], [[0.9]]
     matrix = sparse.csr_matrix(np.ones((1, 4)))
@@ -564,3 +534,20 @@ def test_boxes_that_are_sparse_or_complex_are_refused():
     for boxes, error in ((matrix, TypeError), ([matrix], TypeError), (complex_boxes, ValueError)):
         with pytest.raises(error, match="boxes"):
             check_boxes(boxes, images)
+
+
+def test_windows_of_codes_are_learned_from_as_their_codewords():
+    rng = np.random.default_rng(0)
+    X = rng.random((200, 31)).astype(np.float32)
+    quantizer = ProductQuantizer(3, 16, random_state=0).fit(X)
+    codes = quantizer.transform(X).reshape(50, -1)
+    away = rng.normal(size=(50, 4)).astype(np.float32)
+    decoded = quantizer.inverse_transform(codes.reshape(200, -1)).reshape(50, -1)
+    rows = JointRows([window_rows(codes, quantizer, 2), FeatureRows(away, None)])
+    plain = np.hstack([decoded, away]).astype(float)
+    G = rng.normal(size=(1, 50))
+    a, product = rows.gradients(G)
+    np.testing.assert_allclose(rows.scores(product)[0], plain @ (plain.T @ G[0]), rtol=1e-4)
+    np.testing.assert_allclose(np.sum(a * product), np.sum((G @ plain) ** 2), rtol=1e-4)
+    some = np.array([3, 7])
+    np.testing.assert_allclose(rows.part(some).scores(product), rows.scores(product)[:, some])

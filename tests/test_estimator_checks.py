@@ -131,6 +131,15 @@ POINT_ESTIMATORS = [
 ]
 
 
+def first_and_others(estimators):
+    """Return the first estimator of each class, and those of other parameters."""
+    first = list({type(one): one for one in reversed(estimators)}.values())[::-1]
+    return first, [one for one in estimators if not any(one is other for other in first)]
+
+
+FIRST, OTHERS = first_and_others(ESTIMATORS + POINT_ESTIMATORS)
+
+
 COVARIANCE_ESTIMATORS = [
     CondensedNN(metric="jbld", random_state=0),
     CovarianceCompressor(0.2, tol=0.05, random_state=0),
@@ -186,7 +195,7 @@ def expected_failed_checks(estimator):
     if isinstance(estimator, SelectedPrototypes):
         repeats = (
             "of a repeated row the copies that are no prototypes count, of a weighted one none, "
-            "and orders of more rows are drawn; test_selected_prototypes.py tests weights of 0"
+            "and orders of more rows are drawn; tests/contract.py tries weights of 0"
         )
         only_chosen = (
             "expects the heavy class nearly everywhere, but weights decide which samples become "
@@ -260,10 +269,17 @@ def expected_failed_checks(estimator):
 @pytest.mark.filterwarnings(
     "ignore:.*noise at its lower bound:sklearn.exceptions.ConvergenceWarning"
 )
-@parametrize_with_checks(
-    ESTIMATORS + POINT_ESTIMATORS, expected_failed_checks=expected_failed_checks
-)
+@parametrize_with_checks(FIRST, expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_estimator_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings(
+    "ignore:.*noise at its lower bound:sklearn.exceptions.ConvergenceWarning"
+)
+@parametrize_with_checks(OTHERS, expected_failed_checks=expected_failed_checks)
+def test_scikit_learn_estimator_contract_of_other_parameters(estimator, check):
     check(estimator)
 
 

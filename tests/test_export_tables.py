@@ -1,6 +1,5 @@
 """Additive models as tables, and as ONNX models that run without this package."""
 
-import itertools
 import sys
 
 import numpy as np
@@ -87,35 +86,6 @@ def test_columns_are_taken_some_at_a_time(monkeypatch):
             for name in ("nodes", "values", "slopes", "offset", "error_bound"):
                 np.testing.assert_array_equal(getattr(some, name), getattr(whole, name))
         monkeypatch.undo()
-
-
-@pytest.mark.parametrize("most", [2, 3, 7, 20, 61, 62])
-@pytest.mark.parametrize("rows", ["even", "dense"])
-def test_nodes_are_where_knots_are_far_apart_or_rows_are(most, rows):
-    rng = np.random.default_rng(0)
-    knots = np.append(0.0, np.cumsum(rng.exponential(size=60) ** 3))
-    # Most rows have one of ten values.
-    column = knots[1:] if rows == "even" else np.append(knots[1:], np.repeat(knots[20:30], 50))
-    values = np.cumsum(rng.normal(size=(61, 2)), axis=0)
-    nodes, at, error = _tables._thinned(knots, values, column, most)
-    assert len(nodes) <= most
-    chosen = np.searchsorted(knots, nodes)
-    np.testing.assert_array_equal(knots[chosen], nodes)
-    np.testing.assert_array_equal(values[chosen], at)
-    assert chosen.tolist() == sorted(set(chosen.tolist()))
-    assert (chosen[0], chosen[-1]) == (0, 60)
-    between = np.column_stack([np.interp(knots, nodes, v) for v in at.T])
-    np.testing.assert_allclose(error, np.abs(values - between).max(axis=0), atol=1e-12)
-    assert error.shape == (2,)
-    if most >= 61:
-        assert len(nodes) == 61
-        return
-    # Between two nodes that are no neighbours there is little of the range, and there are few rows.
-    counts = np.array([np.count_nonzero(np.append(column, 0.0) == knot) for knot in knots])
-    share = np.append(0.0, np.diff(knots)) / knots[-1] + counts / counts.sum()
-    for start, end in itertools.pairwise(chosen):
-        inner = share[start + 1 : end].sum()
-        assert inner <= (2.0 - share[0]) / (most - 1) * (1.0 + 1e-9)
 
 
 def test_more_bins_are_closer():

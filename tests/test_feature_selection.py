@@ -10,7 +10,6 @@ from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs.feature_selection import SelectRelevant
-from histrs.feature_selection._components import short
 from histrs.feature_selection._inclusion import Chain, least_false, slab_variances
 from histrs.feature_selection._shapes import N_SHAPES, shapes_of
 from tests.oracles import inclusion as oracle
@@ -114,19 +113,6 @@ def test_updates_are_what_computing_anew_gives(rng):
     np.testing.assert_allclose(chain._P, np.linalg.inv(C), atol=1e-10)
 
 
-def test_rotated_rows_have_the_same_products(rng):
-    X, y = additive(rng, n=90, d=4)
-    shapes, Y = np.stack([components(x) for x in X.T], axis=1), y[:, None] - y.mean()
-    rows, targets = short(X, Y)
-    assert len(rows) <= 4 * N_SHAPES
-    flat, fewer = shapes.reshape(90, -1), rows.reshape(len(rows), -1)
-    np.testing.assert_allclose(fewer.T @ fewer, flat.T @ flat, atol=1e-9)
-    np.testing.assert_allclose(fewer.T @ targets, flat.T @ Y, atol=1e-9)
-    whole = Chain(shapes, Y, np.sum(Y**2), 90, 4, np.random.default_rng(3)).run(5, 2, quiet)
-    fewer = Chain(rows, targets, np.sum(Y**2), 90, 4, np.random.default_rng(3)).run(5, 2, quiet)
-    np.testing.assert_allclose(fewer, whole, atol=1e-6)
-
-
 @pytest.mark.parametrize("n", [1, 3, 4, 30, 1000, 10**6])
 def test_variances_that_data_can_tell_of(n):
     slabs = slab_variances(n)
@@ -156,6 +142,7 @@ def test_functions_that_are_not_monotone_are_found(rng):
     np.testing.assert_array_equal(select.inverse_transform(select.transform(X))[:, 5], X[:, 5])
 
 
+@pytest.mark.slow
 def test_the_rate_holds_and_probabilities_are_calibrated():
     probabilities, truth, false, chosen = [], [], 0, 0
     for seed in range(25):
@@ -251,6 +238,7 @@ def test_sparse_rows_and_frames(rng):
     ]
 
 
+@pytest.mark.slow
 def test_more_columns_than_the_chains_see(rng):
     X = rng.random((90, 1300))
     y = 3 * np.abs(X[:, 1234] - 0.5) + X[:, 3] + 0.1 * rng.normal(size=90)

@@ -23,7 +23,6 @@ from histrs.gaussian_process import (
     Solver,
 )
 from histrs.gaussian_process._bound import scores as _score
-from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._systems import system as _system
 from histrs.testing import count_matrices, histograms
 from tests.helpers import (
@@ -36,7 +35,6 @@ from tests.helpers import (
     build_plain,
     dense,
     of_terms,
-    peak_of_memory,
     standardised,
 )
 from tests.oracles import intersection as oracle
@@ -318,31 +316,6 @@ def test_probabilities_are_their_definition(rng, kind, n_bins):
     )
 
 
-def test_decision_function_decides(problem):
-    if problem.model_class is IntersectionGPRegressor:
-        pytest.skip("a regressor decides nothing")
-    model = build_plain(problem.model_class).fit(problem.X, problem.y)
-    scores = model.decision_function(problem.X_star)
-    if scores.ndim == 1:
-        expected = model.classes_[(scores > 0).astype(int)]
-    else:
-        expected = model.classes_[scores.argmax(axis=1)]
-    np.testing.assert_array_equal(model.predict(problem.X_star), expected)
-
-
-def test_probabilities_are_calibrated_on_digits():
-    X, y = load_digits(return_X_y=True)
-    train, test = np.split(np.random.default_rng(0).permutation(len(y)), [1000])
-    model = build_plain(IntersectionGPClassifier, amplitude=0.001).fit(X[train], y[train])
-    assert model.score(X[test], y[test]) > 0.9
-    probabilities = model.predict_proba(X[test])
-    confidence, right = probabilities.max(axis=1), model.predict(X[test]) == y[test]
-    assert confidence[right].mean() > confidence[~right].mean() + 0.1
-    certain = confidence > 0.9
-    assert certain.mean() > 0.1
-    assert right[certain].mean() > 0.95
-
-
 # ---- look-up tables ----------------------------------------------------------------------------
 
 each_interpolation = pytest.mark.parametrize("interpolation", ["linear", "nearest"])
@@ -506,15 +479,6 @@ def test_bytes_are_numbers_to_tables_of_what_is_made_of_them(rng, parameters):
     assert not model._state()["_posterior"].score("mean", 5).takes_features
     rows = rng.integers(0, 256, size=(20, 3))
     np.testing.assert_array_equal(model.predict(rows.astype(np.uint8)), model.predict(rows))
-
-
-def test_bytes_are_not_made_numbers_for_a_table(rng):
-    X, Y, X_star = rough_problem(rng)
-    model = IntersectionGPRegressor(optimizer=None, n_bins=64, random_state=0).fit(X, Y[:, 0])
-    assert model._state()["_posterior"].score("mean", 64).takes_features
-    rows = np.tile(X_star.astype(np.uint8), (100_000 // len(X_star), 1))
-    answers = 8 * len(rows)
-    assert peak_of_memory(lambda: model.predict(rows)) < rows.nbytes + 2 * answers
 
 
 def test_the_bound_goes_with_the_table(rng):
@@ -706,14 +670,3 @@ def test_tables_can_be_changed_without_a_fit(several_targets):
         np.testing.assert_array_equal(
             model.predict(problem.X_star), expected.predict(problem.X_star)
         )
-
-
-# ---- progress ----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("unit", [1.0, 2.0**-8])
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])
-def test_the_stored_matrix_of_codes_is_exact(rng, container, unit):
-    X = unit * rng.integers(0, 65_536, size=(40, 7))
-    bound = MinimaBound(X=container(X), n_threads=1)
-    np.testing.assert_array_equal(bound.matrix(), oracle.intersection_kernel(X))

@@ -15,7 +15,6 @@ from sklearn.exceptions import ConvergenceWarning
 from histrs import _histrs
 from histrs._checks.validation import canonical, to_core
 from histrs._solvers.cholesky import CholeskyFactor
-from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import (
     exact_log_det,
     lanczos_log_det,
@@ -30,10 +29,10 @@ from histrs.gaussian_process import (
     LikelihoodSearch,
     Solver,
 )
-from histrs.gaussian_process._bound import additive
+from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning import learner as _optimizer
-from histrs.gaussian_process._learning import likelihood as _likelihood
-from histrs.gaussian_process._learning.spectrum import ExactSpectrum, LanczosSpectrum
+from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, SearchSpace
+from histrs.gaussian_process._learning.spectrum import Evaluation
 from histrs.gaussian_process.kernels import Constant, Intersection
 from histrs.testing import histograms
 from tests.helpers import (
@@ -263,19 +262,6 @@ def test_lanczos_is_exact_on_small_and_trivial_matrices(rng, n):
         assert np.isfinite(found.V).all()
 
 
-def test_lanczos_ends_where_its_space_does(rng):
-    A = np.diag(np.repeat([1.0, 2.0, 5.0], 10))
-    for keep_basis in (False, True):
-        lanczos = Lanczos(
-            lambda V: A @ V, np.ones((30, 2)) * [1, 0], keep_basis=keep_basis, max_steps=30
-        )
-        lanczos.run(30)
-        first, second = lanczos.tridiagonals()
-        assert len(first.diagonal) == 3
-        assert len(second.diagonal) == 0
-        np.testing.assert_allclose(first.eigen()[0], [1.0, 2.0, 5.0])
-
-
 @given(
     X=histograms((1, 40), (1, 12), normalize="max", scale="mixed"),
     n_outputs=st.integers(1, 12),
@@ -425,44 +411,6 @@ def test_a_likelihood_whose_system_is_not_solved_says_so(rng):
     with pytest.warns(ConvergenceWarning, match="likelihood is too large") as told:
         assert model.log_marginal_likelihood() > solved
     assert [w.filename for w in told] == [__file__]
-
-
-def likelihood_and_system(X, Y, **options):
-    """Return the likelihood that a fit would ask, and the system of its hyper-parameters."""
-    model = build(IntersectionGPRegressor, **{**PLAIN, **options}).fit(X, Y)
-    return model._likelihood_of_fit(vars(model)), model._posterior.system
-
-
-def test_the_quadratic_form_of_targets_is_off_by_less_than_its_solution(rng):
-    X, Y = regression(rng)
-    likelihood, system = likelihood_and_system(X, 1000.0 * Y, solver="cg", tol=0.1)
-    Y, A = likelihood.targets, system.bound.matrix() + system.s * np.eye(60)
-    # From a start that is near enough already, and no one that iterations have made.
-    likelihood._solutions[0] = np.linalg.solve(A, Y + 0.05 * rng.random(Y.shape))
-    B, form, solved = likelihood._solve(system, slice(0, 2))
-    residual = Y - A @ B
-    assert solved
-    assert np.abs(residual).max() > 1e-3
-    exact, left = (np.sum(M * np.linalg.solve(A, M)) for M in (Y, residual))
-    assert form == pytest.approx(exact - left, rel=1e-9)
-
-
-def test_the_next_solution_starts_from_the_last_one(rng):
-    X, Y = regression(rng)
-    likelihood, system = likelihood_and_system(X, Y, solver="cg", tol=1e-9)
-    likelihood.targets, likelihood._scale = 1000.0 * likelihood.targets, 1000.0 * likelihood._scale
-    close, *_ = likelihood._solve(system, slice(0, 2))
-    likelihood._tol = 0.1
-    np.testing.assert_allclose(likelihood._solve(system, slice(0, 2))[0], close, rtol=1e-12)
-
-
-def test_iterations_that_do_not_end_have_not_solved_but_a_factor_has(rng):
-    X, Y = regression(rng)
-    for solver, solved in (("cg", False), ("cholesky", True)):
-        likelihood, system = likelihood_and_system(X, Y, solver=solver)
-        likelihood._tol = 0.0
-        system = replace(system, solver=Solver(solver, max_iter=1))
-        assert likelihood._solve(system, slice(0, 2))[2] is solved
 
 
 def test_a_bound_of_the_log_determinant_bounds_the_likelihood_without_error(rng):
@@ -701,18 +649,6 @@ def test_fixed_hyper_parameters_stay(rng):
     assert not hasattr(model, "optimization_history_")
 
 
-def test_some_hyper_parameters_are_learned_while_the_others_stay(rng):
-    X, y = smooth(rng)
-    model = IntersectionGPRegressor(random_state=0).fit(X, y)
-    likelihood = model._likelihood_of_fit(vars(model))
-    start = model._hyperparameters(vars(model)).with_values({"noise": np.array([0.5])})
-    learner = model._learner()
-    values = learner.best(start, likelihood, ["amplitude"])
-    assert values.noise == start.noise
-    assert values.amplitude != start.amplitude
-    assert set(learner.history) == {"log_marginal_likelihood", "amplitude"}
-
-
 def test_a_search_that_ends_at_a_bound_says_so(rng):
     X, y = smooth(rng)
     model = IntersectionGPRegressor(noise=0.005, noise_bounds=(1e-3, 0.01), random_state=0)
@@ -782,14 +718,6 @@ def test_estimates_of_the_likelihood_are_refined_where_they_decide(rng):
         for solver in ("cholesky", "cg")
     ]
     assert 0.5 < learned[1] / learned[0] < 2.0
-
-
-def test_constant_targets_keep_what_was_given(rng):
-    model = IntersectionGPRegressor(noise=0.3, random_state=0)
-    with pytest.warns(ConvergenceWarning, match="constant"):
-        model.fit(rng.random((20, 2)), np.full(20, 7.0))
-    assert model.noise_ == 0.3
-    np.testing.assert_array_equal(model.predict(rng.random((3, 2))), 7.0)
 
 
 WRONG = {
@@ -897,32 +825,52 @@ def test_some_knots_of_some_features(rng):
         model.shape_functions([4])
 
 
-@pytest.mark.parametrize("container", ["C", "CSR array"])
-def test_few_rows_of_few_terms_have_an_exact_likelihood(rng, monkeypatch, container):
-    X, Y = regression(rng, 30)
-    rows = CONTAINERS[container](X)
-    n_terms = 30 * (X.size if container == "C" else np.count_nonzero(X))
-    for n_rows, most_terms, exact in [
-        (30, n_terms, True),
-        (29, n_terms, False),
-        (30, n_terms - 1, False),
-    ]:
-        monkeypatch.setattr(additive, "_MAX_EXACT_ROWS", n_rows)
-        monkeypatch.setattr(additive, "_MAX_EXACT_TERMS", most_terms)
-        for solver, expected in (("auto", exact), ("cholesky", True), ("cg", False)):
-            assert likelihood_and_system(rows, Y, solver=solver)[0].is_exact is expected
+def start_at(noise, amplitude):
+    return Hyperparameters(np.array([noise]), np.array([amplitude]), GeneralizedKernel())
 
 
-@pytest.mark.parametrize(
-    ("solver", "most", "kind"),
-    [
-        ("cholesky", 30, ExactSpectrum),
-        ("cholesky", 29, LanczosSpectrum),
-        ("cg", 30, LanczosSpectrum),
-    ],
-)
-def test_few_rows_have_all_eigenvalues(rng, monkeypatch, solver, most, kind):
-    X, Y = regression(rng, 30)
-    likelihood, system = likelihood_and_system(X, Y, solver=solver)
-    monkeypatch.setattr(_likelihood, "_MAX_EIGEN_ROWS", most)
-    assert isinstance(likelihood.spectrum(system.kernel), kind)
+def objective(function, *, with_gradient=True, record=None):
+    bounds = {"noise": (1e-3, 1e3), "amplitude": (1e-2, 1e2)}
+    space = SearchSpace(start_at(1.0, 1.0), bounds)
+    return _optimizer._Objective(function, space, record, np.zeros(2), with_gradient)
+
+
+def evaluation(value, solved=True):
+    gradient = {"noise": np.array([3.0]), "amplitude": np.array([-5.0])}
+    return Evaluation(value, 0.0, gradient, solved)
+
+
+@pytest.mark.parametrize("with_gradient", [True, False])
+@pytest.mark.parametrize("outcome", ["fails", "not solved", "not a number"])
+def test_where_nothing_is_solved_is_worse_than_all_so_far(outcome, with_gradient):
+    recorded = []
+
+    def function(values, names):
+        if values.noise[0] < 10.0:
+            return evaluation(-7.0 if values.noise[0] < 2.0 else 4.0)
+        if outcome == "fails":
+            raise np.linalg.LinAlgError
+        return evaluation(np.nan if outcome == "not a number" else 1e9, outcome != "not solved")
+
+    found = objective(function, with_gradient=with_gradient, record=lambda *_: recorded.append(1))
+    for theta in (0.0, 1.0):
+        found(np.array([theta, 0.0]))
+    result = found(np.array([3.0, 0.0]))
+    if with_gradient:
+        np.testing.assert_array_equal(result[1], 0.0)
+        result = result[0]
+    # A cliff that a line search comes back from.
+    assert result == 7.0 + 7.0 + 1.0
+    assert len(recorded) == 2
+    assert found.best[0] == -4.0
+
+
+def test_a_start_that_fails_says_so_and_one_that_is_not_solved_counts():
+    def fail(values, names):
+        raise ValueError("not positive definite")
+
+    with pytest.raises(ValueError, match="not positive definite"):
+        objective(fail)(np.zeros(2))
+    value, gradient = objective(lambda *_: evaluation(-2.0, False))(np.zeros(2))
+    assert value == 2.0
+    np.testing.assert_array_equal(gradient, [-3.0, 5.0])

@@ -124,26 +124,6 @@ def test_certain_bounds(rng):
     assert np.all(upper >= exact * (1 - 1e-9))
 
 
-@each("transform", ["power", "exponential"])
-def test_slope_of_the_exponent(rng, transform):
-    X, y = data(rng)
-    model = build(
-        IntersectionGPRegressor,
-        feature_transform=transform,
-        exponent=0.7,
-        intercept_variance=C,
-        **GIVEN,
-    ).fit(X, y)
-    value, slope = model.log_marginal_likelihood(eval_gradient=True)
-    step = 1e-5
-    for k in range(len(slope)):
-        above, below = model.theta_.copy(), model.theta_.copy()
-        above[k] += step
-        below[k] -= step
-        ends = [model.log_marginal_likelihood(theta) for theta in (above, below)]
-        assert_close(slope[k], (ends[0] - ends[1]) / (2 * step), 1e-5 * (1 + abs(value)))
-
-
 @each("solver", ["cholesky", "cg"])
 def test_rows_that_come_and_go(rng, solver):
     X, y = data(rng)

@@ -201,18 +201,6 @@ def test_of_one_class_the_scale_of_gamma_is_1(rng):
     np.testing.assert_array_equal(model.predict(X), 0.0)
 
 
-@pytest.mark.parametrize("size", [None, 1, 7, 29, 30, 31])
-def test_batches_are_parts_of_the_rows(size):
-    cut = HistogramCompressor(batch_size=size)._batches(30, np.random.RandomState(0))
-    if size is None or size >= 30:
-        assert cut is None
-        return
-    first, second = (list(cut()) for _ in range(2))
-    assert [len(batch) for batch in first] == [size] * (30 // size) + [30 % size] * (30 % size > 0)
-    np.testing.assert_array_equal(np.sort(np.concatenate(first)), np.arange(30))
-    assert np.concatenate(first).tolist() != np.concatenate(second).tolist()
-
-
 def test_forms_and_masses_do_not_matter(rng):
     X, y = histograms(rng, 45)
     model = HistogramCompressor(1, random_state=1, max_iter=30, tol=1e-9)

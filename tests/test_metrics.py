@@ -1,4 +1,4 @@
-"""Kernels between histograms against their definitions."""
+"""Kernels and distances between histograms, by name, by callable, or computed before."""
 
 from typing import get_args
 
@@ -8,13 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.spatial.distance import jensenshannon
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.metrics import pairwise_distances
 from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.svm import SVC
 
+from histrs.cluster import KMedoids
 from histrs.gaussian_process import SPDGPClassifier
-from histrs.kernel_approximation import KernelProjectionMap, SparseAdditiveMap
+from histrs.kernel_approximation import KernelProjectionMap, SparseAdditiveMap, SparseKernelMap
 from histrs.metrics import (
     additive_chi2_kernel,
     chi2_distances,
@@ -37,7 +40,14 @@ from histrs.metrics._registry import (
     KernelName,
     _kernels,
 )
-from histrs.neighbors import MetricKNNClassifier
+from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
+from histrs.prototypes import (
+    CondensedNN,
+    FastCondensedNN,
+    RandomMutationNN,
+    RandomSubset,
+    ReducedNN,
+)
 from histrs.quantization import ProductQuantizer
 from histrs.quantization._metrics import METRICS as CODE_METRICS_OF_KMEANS
 from histrs.spd import CSP, MDM, Potato, TangentSpace, Whitening
@@ -441,3 +451,179 @@ def test_a_wrong_name_lists_the_right_ones(estimator, parameter, names):
     with pytest.raises(ValueError, match=parameter) as error:
         estimator(**{parameter: "exp-chi2"}).fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
     assert all(f"'{name}'" in str(error.value) for name in names)
+
+
+# ---- parameters of metrics, and metrics of one's own ---------------------------------------------
+
+
+def test_parameters_of_a_metric_are_named():
+    X, y = np.random.default_rng(0).random((20, 4)), np.arange(20) % 2
+    for make in (MetricKNNClassifier, CondensedNN):
+        with pytest.raises(ValueError, match="metric_params has 'gama', which 'exp_chi2' does not"):
+            make(metric="exp_chi2", metric_params={"gama": 2.0}).fit(X, y).predict(X)
+        with pytest.raises(ValueError, match=r"^Give either M, .* in metric_params"):
+            make(metric="emd").fit(X, y).predict(X)
+    with pytest.raises(ValueError, match="kernel_params has 'gama', which 'exp_chi2' does not"):
+        SparseKernelMap(kernel="exp_chi2", kernel_params={"gama": 2.0}).fit(X)
+    one = SparseKernelMap(kernel="exp_chi2", kernel_params={"n_jobs": 1}, random_state=0).fit(X)
+    both = SparseKernelMap(kernel="exp_chi2", random_state=0).fit(X)
+    assert (one.transform(X) != both.transform(X)).sum() == 0
+
+
+@pytest.mark.parametrize("make", [MetricKNNClassifier, CondensedNN, RandomSubset])
+def test_what_a_callable_returns_is_checked(make):
+    X, y = np.random.default_rng(0).random((20, 4)), np.arange(20) % 2
+
+    def as_lists(A, B, n_jobs=None):
+        return np.abs(A[:, None] - B).sum(axis=2).tolist()
+
+    def as_array(A, B, n_jobs=None):
+        return np.abs(A[:, None] - B).sum(axis=2)
+
+    given = {"random_state": 0} if make is not MetricKNNClassifier else {}
+    answers = [make(metric=m, **given).fit(X, y).predict(X) for m in (as_lists, as_array)]
+    np.testing.assert_array_equal(*answers)
+    with pytest.raises(ValueError, match="metric returned distances of shape"):
+        make(metric=lambda A, B, n_jobs=None: np.zeros((3, 3)), **given).fit(X, y).predict(X)
+
+
+@pytest.mark.parametrize("metric", ["airm", "jbld"])
+def test_distances_to_neighbours_are_never_left_out(metric):
+    A = np.random.default_rng(0).normal(size=(20, 3, 8))
+    X, y = A @ A.transpose(0, 2, 1), np.arange(20) % 2
+    model = MetricKNNClassifier(metric=metric, metric_params={"on_error": "nan"})
+    with pytest.raises(ValueError, match=r"'on_error', which '.*' does not take: it takes n_jobs"):
+        model.fit(X, y).predict(X)
+
+
+# ---- distances that are computed once ------------------------------------------------------------
+
+ESTIMATORS = [
+    MetricKNNClassifier(3),
+    MetricKNNClassifier("auto", weights="auto"),
+    MetricKNNClassifier(3, class_weight={0: 1.0, 1: 2.0, 2: 0.0}),
+    MetricKNNRegressor(3, weights="distance"),
+    MetricKNNRegressor("auto"),
+    CondensedNN(random_state=0),
+    FastCondensedNN(),
+    ReducedNN(random_state=0),
+    RandomSubset(0.2, random_state=0),
+    RandomSubset(0.2, n_neighbors=3, random_state=0),
+    RandomMutationNN(0.1, max_iter=40, random_state=0),
+    KMedoids(3, random_state=0),
+]
+each = pytest.mark.parametrize("estimator", ESTIMATORS, ids=repr)
+
+
+@pytest.fixture
+def data(rng):
+    y = np.arange(60) % 3
+    X = rng.random((60, 5)) + 0.02
+    X[np.arange(60), y] += 0.7
+    return X, y
+
+
+def fitted(estimator, metric, X, y, weight=None):
+    model = clone(estimator).set_params(metric=metric)
+    arguments = {} if weight is None else {"sample_weight": weight}
+    return model.fit(X, y, **arguments)
+
+
+@each
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_answers_are_those_of_the_metric(data, estimator, dtype):
+    X, y = (data[0].astype(dtype), data[1])
+    given = fitted(estimator, "precomputed", chi2_distances(X[:45]), y[:45])
+    named = fitted(estimator, "chi2", X[:45], y[:45])
+    between = chi2_distances(X[45:], X[:45])
+    assert given.__sklearn_tags__().input_tags.pairwise
+    assert not named.__sklearn_tags__().input_tags.pairwise
+    if isinstance(estimator, FastCondensedNN):
+        # Its first prototypes are those in the middle, where there are no centroids.
+        assert given.score(between, y[45:]) > 0.7
+        return
+    tolerance = {"rtol": 1e-5, "atol": 1e-6} if dtype == np.float32 else {"rtol": 1e-9}
+    for name in ("predict", "predict_proba", "transform", "kneighbors"):
+        if hasattr(given, name):
+            found, expected = getattr(given, name)(between), getattr(named, name)(X[45:])
+            if name == "kneighbors":
+                np.testing.assert_array_equal(found[1], expected[1])
+                found, expected = found[0], expected[0]
+            np.testing.assert_allclose(found, expected, **tolerance)
+
+
+@pytest.mark.parametrize(
+    "estimator", [e for e in ESTIMATORS if not isinstance(e, KMedoids)], ids=repr
+)
+def test_samples_of_weight_0_are_left_out(data, estimator):
+    X, y = data
+    weight = np.where(np.arange(60) % 4 == 0, 0.0, 1.0)
+    D = chi2_distances(X)
+    given = fitted(estimator, "precomputed", D, y, weight)
+    if isinstance(estimator, FastCondensedNN):
+        assert np.all(weight[given.sample_indices_] > 0)
+        return
+    named = fitted(estimator, "chi2", X, y, weight)
+    np.testing.assert_allclose(given.predict(D), named.predict(X), rtol=1e-9)
+
+
+def test_neighbours_of_the_training_samples_themselves(data):
+    X, y = data
+    given = MetricKNNClassifier(4, metric="precomputed").fit(chi2_distances(X), y)
+    named = MetricKNNClassifier(4, metric="chi2").fit(X, y)
+    for found, expected in zip(given.kneighbors(), named.kneighbors(), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+    assert (given.kneighbors_graph() != named.kneighbors_graph()).nnz == 0
+
+
+@pytest.mark.parametrize(
+    "model", [MetricKNNClassifier(), RandomSubset(3, random_state=0)], ids=repr
+)
+def test_a_grid_search_takes_one_matrix(data, model):
+    """Folds cut rows and columns."""
+    X, y = data
+    search = GridSearchCV(model, {"n_neighbors": [1, 3, 5]}, cv=KFold(4))
+    given = clone(search).set_params(estimator__metric="precomputed").fit(chi2_distances(X), y)
+    named = clone(search).set_params(estimator__metric="chi2").fit(X, y)
+    for key in ("mean_test_score", "split0_test_score"):
+        np.testing.assert_array_equal(given.cv_results_[key], named.cv_results_[key])
+
+
+def test_prototypes_are_places(data):
+    X, y = data
+    D = chi2_distances(X)
+    model = CondensedNN(metric="precomputed", random_state=0).fit(D, y)
+    np.testing.assert_array_equal(model.prototypes_, model.sample_indices_)
+    clusters = KMedoids(3, metric="precomputed", random_state=0).fit(D)
+    np.testing.assert_array_equal(clusters.cluster_centers_, clusters.medoid_indices_)
+
+
+@each
+def test_what_is_refused(data, estimator):
+    X, y = data
+    D = chi2_distances(X)
+    with pytest.raises(ValueError, match=r"X has shape \(60, 5\): to fit, give the distances"):
+        fitted(estimator, "precomputed", X, y)
+    bad = D.copy()
+    bad[3, 4] = -0.5
+    with pytest.raises(ValueError, match=r"X\[3, 4\] = -0.5: distances must not be negative"):
+        fitted(estimator, "precomputed", bad, y)
+    bad[3, 4] = np.nan
+    with pytest.raises(ValueError, match=r"X\[3, 4\] = NaN"):
+        fitted(estimator, "precomputed", bad, y)
+    with pytest.raises(TypeError, match=r"(?i)sparse"):
+        fitted(estimator, "precomputed", sparse.csr_array(D), y)
+    with pytest.raises(ValueError, match="'precomputed' takes no arguments"):
+        fitted(clone(estimator).set_params(metric_params={"reg": 1.0}), "precomputed", D, y)
+    model = fitted(estimator, "precomputed", D, y)
+    with pytest.raises(ValueError, match="expecting 60 features"):
+        model.predict(D[:, :59])
+
+
+def test_indices_of_samples_end_with_precomputed_distances():
+    X = np.random.default_rng(0).standard_normal((20, 3))
+    y = np.arange(20) % 2
+    D = np.abs(X[:, None] - X[None]).sum(axis=2)
+    model = MetricKNNClassifier(metric="precomputed").fit(D, y)
+    assert hasattr(model, "sample_indices_")
+    assert not hasattr(model.set_params(metric="euclidean").fit(X, y), "sample_indices_")

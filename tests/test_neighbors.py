@@ -623,14 +623,6 @@ def test_bounds_below_transport_are_in_units_of_mass_and_ground_distance(rng, bo
         np.testing.assert_allclose(found, mass * length * expected, rtol=1e-12)
 
 
-def test_what_is_a_metric():
-    assert is_metric(grid_ground_distance((3, 4)))
-    assert is_metric(np.zeros((3, 3)))
-    assert not is_metric(grid_ground_distance((3, 4), power=2))
-    assert not is_metric(np.zeros((2, 3)))
-    assert not is_metric(np.array([[0.0, 1.0], [2.0, 0.0]]))
-
-
 @pytest.mark.parametrize("metric", ["airm", "emd", "sinkhorn"])
 @pytest.mark.parametrize("k", [1, 3])
 def test_bounds_spare_distances(rng, monkeypatch, metric, k):
@@ -831,14 +823,6 @@ def test_weights_of_classes_weigh_votes(rng):
         MetricKNNClassifier(class_weight={"rare": -1.0}).fit(X, y)
 
 
-def test_answers_are_single_where_rows_and_targets_are(rng):
-    X, y = rng.random((30, 3)).astype(np.float32), rng.random(30).astype(np.float32)
-    model = MetricKNNRegressor(3).fit(X, y)
-    assert model.predict(X).dtype == np.float32
-    assert model.predict(X.astype(np.float64)).dtype == np.float64
-    assert model.fit(X, y.astype(np.float64)).predict(X).dtype == np.float64
-
-
 @pytest.mark.parametrize("metric", ["emd", "sinkhorn"])
 def test_infinite_costs_forbid(rng, metric):
     # Two islands of bins: what has other masses on them is infinitely far.
@@ -854,3 +838,11 @@ def test_infinite_costs_forbid(rng, metric):
     assert np.isinf(D).any()
     assert np.isfinite(D).any(axis=1).all()
     np.testing.assert_array_equal(model.predict(X[:10]), y[10:][D.argmin(axis=1)])
+
+
+def test_what_is_a_metric():
+    assert is_metric(grid_ground_distance((3, 4)))
+    assert is_metric(np.zeros((3, 3)))
+    assert not is_metric(grid_ground_distance((3, 4), power=2))
+    assert not is_metric(np.zeros((2, 3)))
+    assert not is_metric(np.array([[0.0, 1.0], [2.0, 0.0]]))

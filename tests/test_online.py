@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from scipy import linalg, sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._calibration import fit_calibration
@@ -27,10 +26,6 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
-from histrs.gaussian_process._likelihoods.classes import (
-    _kind,
-    of_one_type,
-)
 from histrs.gaussian_process._systems.rows import insert_rows, remove_rows
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import Intersection, MinMax, Radial
@@ -252,31 +247,6 @@ def remember(monkeypatch, *targets):
 
 
 @each_model
-@pytest.mark.parametrize("name", ["knots", "pivoted Cholesky"])
-def test_preconditioners_are_carried_over(model_class, name, rng, monkeypatch):
-    X, y = data(model_class, rng, 200)
-    model = make(model_class, **SOLVERS[name]).fit(X[:150], y[:150])
-    made = remember(monkeypatch, (Knots, "__init__"), (PivotedCholesky, "__init__"))
-    for start in (150, 160, 170):
-        model.partial_fit(X[start : start + 10], y[start : start + 10])
-        model.forget([0, 7, 30])
-    assert made == []
-    batch = make(model_class, **SOLVERS[name]).fit(model.X_fit_, y_of(model))
-    assert made == ["__init__"]
-    # As good as a new one, nearly.
-    assert np.max(model.n_iter_) <= np.max(batch.n_iter_) + 10
-    # Half as many rows again, and other knots or pivots would suit better.
-    model.partial_fit(X[:180], y[:180])
-    assert len(made) == 2
-
-
-def y_of(model):
-    if isinstance(model, IntersectionGPRegressor):
-        return model.Y_fit_[:, 0] + model.y_mean_
-    return model.classes_[np.argmax(model.Y_fit_, axis=1)]
-
-
-@each_model
 def test_factors_are_carried_over(model_class, rng, monkeypatch):
     X, y = data(model_class, rng, 120)
     model = make(model_class, solver="cholesky").fit(X[:100], y[:100])
@@ -316,75 +286,6 @@ def test_factors_of_grown_and_shrunk_matrices(n, m, steps, part, seed):
     shrunk = grown.remove(kept, removed)
     expected = linalg.cholesky(A[np.ix_(kept, kept)], lower=True)
     assert_close(np.tril(shrunk.whole()), expected, 1e-10)
-
-
-# ---- what a system knows of other rows -----------------------------------------------------------
-
-PAIRS = np.array([[0, 2], [1, 2]])
-SYSTEM_KERNELS = {
-    "plain": lambda X: GeneralizedKernel(intercept_variance=0.4),
-    "weighted": lambda X: GeneralizedKernel("power", 0.5, np.array([2.0, 0.5, 1.0])),
-    "pairs": lambda X: GeneralizedKernel(
-        weights=np.array([2.0, 0.5, 1.0]),
-        pairs=PairKernel.of(X, PAIRS, 5),
-        interaction_weight=0.3,
-    ),
-    "smooth": lambda X: GeneralizedKernel(
-        smoothness="both", slope_weight=0.8, rough_weight=0.4, weights=np.array([2.0, 0.5, 1.0])
-    ),
-}
-each_kernel = pytest.mark.parametrize("kernel", SYSTEM_KERNELS)
-
-
-def system_of(X, kernel, row_scale=None, noise=NOISE):
-    kernel = SYSTEM_KERNELS[kernel](X[:20]) if isinstance(kernel, str) else kernel
-    weights = None if row_scale is None else row_scale**2
-    bound = MinimaBound(X=X, kernel=kernel, weights=weights, n_threads=1)
-    given = {"amplitude": AMPLITUDE, "solver": Solver("cholesky", max_iter=500)}
-    return System(bound=bound, noise=noise, row_scale=row_scale, **given)
-
-
-def assert_same_systems(found, expected, rng):
-    """What each says, whether it was carried over or is made anew."""
-    V = rng.normal(size=(expected.X.shape[0], 3))
-    np.testing.assert_array_equal(dense(found.X), dense(expected.X))
-    assert_close(dense(found.bound.rows), dense(expected.bound.rows), 1e-12)
-    assert_close(found.bound.row_sums, expected.bound.row_sums, 1e-12)
-    assert_close(found.product(V), expected.product(V), 1e-11)
-    assert_close(found.kernel_matrix(), expected.kernel_matrix(), 1e-11)
-    assert_close(np.tril(found.factor.whole()), np.tril(expected.factor.whole()), 1e-9)
-    tol = np.full(3, 1e-10)
-    assert_close(found.solve_targets(V, tol).X, expected.solve_targets(V, tol).X, 1e-9)
-
-
-@each_kernel
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("scales", ["none", "before", "added", "both"])
-@pytest.mark.parametrize("is_known", [True, False])
-def test_a_changed_system_is_that_of_its_rows(kernel, container, scales, is_known, rng):
-    X = rng.gamma(1.0, size=(60, 3)) * (rng.random((60, 3)) < 0.8)
-    of_rows = rng.uniform(0.5, 2.0, 60)
-    before = of_rows[:50] if scales in ("before", "both") else None
-    added = of_rows[50:] if scales in ("added", "both") else None
-    every = np.append(
-        np.ones(50) if before is None else before, np.ones(10) if added is None else added
-    )
-    system = system_of(container(X[:50]), kernel, before)
-    if is_known:
-        _ = system.bound.rows, system.factor, system.preconditioner
-    weights = None if added is None else added**2
-    grown = insert_rows(system, container(X[50:]), 3, added, weights=weights)
-    of_all = system_of(container(X), system.kernel, None if scales == "none" else every)
-    assert_same_systems(grown, of_all, rng)
-    removed = np.array([0, 7, 31, 44])
-    kept = np.setdiff1d(np.arange(50), removed)
-    shrunk = remove_rows(system, removed, 3)
-    left = system_of(
-        container(X[:50])[kept], system.kernel, None if before is None else before[kept]
-    )
-    assert_same_systems(shrunk, left, rng)
-    # The one before is as it was.
-    assert_same_systems(system, system_of(container(X[:50]), system.kernel, before), rng)
 
 
 # ---- details -----------------------------------------------------------------------------------
@@ -535,45 +436,6 @@ def test_new_classes_have_the_scales_of_the_last(rng):
     assert (model.noise_, model.amplitude_) == (0.1, 1.0)
 
 
-@pytest.mark.parametrize(
-    ("labels", "kind"),
-    [
-        ([1, 2], "numbers"),
-        ([1.5], "numbers"),
-        ([True], "numbers"),
-        (np.array([3], dtype=np.uint8), "numbers"),
-        (["a"], "strings"),
-        ([b"a"], "strings"),
-        (np.array(["a", "b"], dtype=object), "strings"),
-        (np.array([1, 2.5], dtype=object), "numbers"),
-        (np.array(["a", 1], dtype=object), "objects"),
-        (np.array([None, None], dtype=object), "objects"),
-    ],
-)
-def test_labels_are_of_one_kind(labels, kind):
-    labels = np.asarray(labels)
-    assert _kind(labels) == kind
-    assert of_one_type(labels, labels).tolist() == 2 * labels.tolist()
-    for other in ([7], ["x"], np.array([None], dtype=object)):
-        if _kind(np.asarray(other)) != kind:
-            both = " and ".join(sorted([kind, _kind(np.asarray(other))]))
-            with pytest.raises(ValueError, match=f"Labels are {both}: give"):
-                of_one_type(labels, np.asarray(other))
-
-
-def test_declared_classes_add_up(rng):
-    X, y = data(IntersectionGPClassifier, rng, 30)
-    model = make(IntersectionGPClassifier).partial_fit(X, y, classes=["yew", "ash", "birch", "oak"])
-    model.partial_fit(X[:2], ["oak", "yew"], classes=["fir"])
-    assert model.classes_.tolist() == ["ash", "birch", "fir", "oak", "yew"]
-    model.forget([30, 31])
-    assert model.classes_.tolist() == ["ash", "birch", "fir", "oak", "yew"]
-    with pytest.raises(ValueError, match=r"y\[1\] = 'elm' is neither in classes = \['fir'\]"):
-        model.partial_fit(X[:3], ["oak", "elm", "gum"], classes=["fir"])
-    # A fit of its own knows of none.
-    assert model.fit(X, y).classes_.tolist() == ["ash", "birch", "oak"]
-
-
 # ---- the unit of targets -------------------------------------------------------------------------
 
 
@@ -614,15 +476,6 @@ def test_the_shape_of_earlier_targets_is_told(rng):
         one.partial_fit(X[:5], Y[:5, :1])
 
 
-def test_further_rows_are_solved_as_is_set_by_then(rng):
-    X, Y = data(IntersectionGPRegressor, rng, 50)[0], rng.normal(size=(50, 2))
-    model = make(IntersectionGPRegressor, solver="cholesky", noise=[0.1, 0.5]).fit(X[:40], Y[:40])
-    solver = Solver("cg", max_iter=777, preconditioner=None)
-    model.set_params(solver=solver).partial_fit(X[40:], Y[40:])
-    assert all(system.solver == solver for system in model._posterior.systems)
-    np.testing.assert_array_equal(model.noise_, [0.1, 0.5])
-
-
 def test_further_rows_beside_which_nothing_can_be_solved_are_refused(rng):
     X, y = data(IntersectionGPRegressor, rng, 50)
     model = make(IntersectionGPRegressor).fit(X, y)
@@ -650,27 +503,6 @@ def test_labels_of_another_type_are_refused(labels, more):
     before = state(model)
     with pytest.raises(ValueError, match="numbers and strings"):
         model.partial_fit([[1.0]], more)
-    assert state(model) == before
-
-
-def test_places_of_bad_entries_are_named(rng):
-    X, y = data(IntersectionGPRegressor, rng, 20)
-    model = make(IntersectionGPRegressor).fit(X, y)
-    bad = X[:3].copy()
-    bad[2, 1] = -0.5
-    with pytest.raises(ValueError, match=r"X\[2, 1\] = -0.5"):
-        model.partial_fit(bad, y[:3])
-    with pytest.raises(ValueError, match=r"indices\[1\] = 20 is not a .*, numbered from 0 to 19\."):
-        model.forget([3, 20])
-    with pytest.raises(ValueError, match="row 3 twice"):
-        model.forget([1, 3, 5, 3])
-    with pytest.raises(ValueError, match="All 20 training rows would be forgotten"):
-        model.forget(np.arange(20)[::-1])
-    for wrong in (np.ones(20, dtype=bool), [[1, 2]]):
-        with pytest.raises(ValueError, match="flatnonzero"):
-            model.forget(wrong)
-    before = state(model)
-    assert len(model.forget([]).Y_fit_) == 20
     assert state(model) == before
 
 
@@ -746,25 +578,107 @@ def test_names_of_features_are_checked(rng):
     model.partial_fit(frame, y)
 
 
-def test_digits_one_by_one():
-    X, y = load_digits(return_X_y=True)
-    model = build_plain(IntersectionGPClassifier, noise=10.0).partial_fit(X[:100], y[:100])
-    for i in range(100, 130):
-        model.partial_fit(X[i : i + 1], y[i : i + 1])
-    model.forget(np.arange(50))
-    batch = build_plain(IntersectionGPClassifier, noise=10.0).fit(X[50:130], y[50:130])
-    assert_close(model.decision_function(X), batch.decision_function(X), 1e-8)
+@each_model
+@pytest.mark.parametrize("name", ["knots", "pivoted Cholesky"])
+def test_preconditioners_are_carried_over(model_class, name, rng, monkeypatch):
+    X, y = data(model_class, rng, 200)
+    model = make(model_class, **SOLVERS[name]).fit(X[:150], y[:150])
+    made = remember(monkeypatch, (Knots, "__init__"), (PivotedCholesky, "__init__"))
+    for start in (150, 160, 170):
+        model.partial_fit(X[start : start + 10], y[start : start + 10])
+        model.forget([0, 7, 30])
+    assert made == []
+    batch = make(model_class, **SOLVERS[name]).fit(model.X_fit_, y_of(model))
+    assert made == ["__init__"]
+    # As good as a new one, nearly.
+    assert np.max(model.n_iter_) <= np.max(batch.n_iter_) + 10
+    # Half as many rows again, and other knots or pivots would suit better.
+    model.partial_fit(X[:180], y[:180])
+    assert len(made) == 2
 
 
-def test_rows_that_go_age_a_preconditioner_as_those_that_come(rng):
-    system = system_of(rng.gamma(1.0, size=(100, 3)), "plain")
-    first = system.preconditioner
-    assert first is not None
-    for n_changed in (20, 40):
-        system = remove_rows(system, np.arange(20), 1)
-        if n_changed == 20:
-            assert "preconditioner" in vars(system)
-            assert system.n_changed == 20
-    # 40 of the 60 that are left.
-    assert "preconditioner" not in vars(system)
-    assert system.n_changed == 0
+def y_of(model):
+    if isinstance(model, IntersectionGPRegressor):
+        return model.Y_fit_[:, 0] + model.y_mean_
+    return model.classes_[np.argmax(model.Y_fit_, axis=1)]
+
+
+@pytest.mark.parametrize(
+    ("first", "further"),
+    [
+        (np.array(["a", "b"], dtype=object), [7]),
+        (["a", "b"], [7]),
+        ([1, 2], np.array(["x"], dtype=object)),
+    ],
+)
+def test_labels_of_another_kind_are_refused(rng, first, further):
+    X = rng.random((20, 3))
+    model = make(IntersectionGPClassifier).fit(X, np.resize(first, 20))
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="Labels are numbers and strings: give"):
+        model.partial_fit(X[:1], further)
+    np.testing.assert_array_equal(model.predict_proba(X), before)
+    model.partial_fit(X[:1], np.resize(first, 1))
+
+
+SYSTEM_KERNELS = {
+    "pairs": lambda X: GeneralizedKernel(
+        weights=np.array([2.0, 0.5, 1.0]),
+        pairs=PairKernel.of(X, np.array([[0, 2], [1, 2]]), 5),
+        interaction_weight=0.3,
+    ),
+    "smooth": lambda X: GeneralizedKernel(
+        smoothness="both", slope_weight=0.8, rough_weight=0.4, weights=np.array([2.0, 0.5, 1.0])
+    ),
+}
+each_kernel = pytest.mark.parametrize("kernel", SYSTEM_KERNELS)
+
+
+def system_of(X, kernel, row_scale=None, noise=NOISE):
+    kernel = SYSTEM_KERNELS[kernel](X[:20]) if isinstance(kernel, str) else kernel
+    weights = None if row_scale is None else row_scale**2
+    bound = MinimaBound(X=X, kernel=kernel, weights=weights, n_threads=1)
+    given = {"amplitude": AMPLITUDE, "solver": Solver("cholesky", max_iter=500)}
+    return System(bound=bound, noise=noise, row_scale=row_scale, **given)
+
+
+def assert_same_systems(found, expected, rng):
+    """What each says, whether it was carried over or is made anew."""
+    V = rng.normal(size=(expected.X.shape[0], 3))
+    np.testing.assert_array_equal(dense(found.X), dense(expected.X))
+    assert_close(dense(found.bound.rows), dense(expected.bound.rows), 1e-12)
+    assert_close(found.bound.row_sums, expected.bound.row_sums, 1e-12)
+    assert_close(found.product(V), expected.product(V), 1e-11)
+    assert_close(found.kernel_matrix(), expected.kernel_matrix(), 1e-11)
+    assert_close(np.tril(found.factor.whole()), np.tril(expected.factor.whole()), 1e-9)
+    tol = np.full(3, 1e-10)
+    assert_close(found.solve_targets(V, tol).X, expected.solve_targets(V, tol).X, 1e-9)
+
+
+@each_kernel
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("scales", ["before", "added"])
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_changed_system_is_that_of_its_rows(kernel, container, scales, is_known, rng):
+    X = rng.gamma(1.0, size=(60, 3)) * (rng.random((60, 3)) < 0.8)
+    of_rows = rng.uniform(0.5, 2.0, 60)
+    before, added = (of_rows[:50], None) if scales == "before" else (None, of_rows[50:])
+    every = np.append(
+        np.ones(50) if before is None else before, np.ones(10) if added is None else added
+    )
+    system = system_of(container(X[:50]), kernel, before)
+    if is_known:
+        _ = system.bound.rows, system.factor, system.preconditioner
+    weights = None if added is None else added**2
+    grown = insert_rows(system, container(X[50:]), 3, added, weights=weights)
+    of_all = system_of(container(X), system.kernel, every)
+    assert_same_systems(grown, of_all, rng)
+    removed = np.array([0, 7, 31, 44])
+    kept = np.setdiff1d(np.arange(50), removed)
+    shrunk = remove_rows(system, removed, 3)
+    left = system_of(
+        container(X[:50])[kept], system.kernel, None if before is None else before[kept]
+    )
+    assert_same_systems(shrunk, left, rng)
+    # The one before is as it was.
+    assert_same_systems(system, system_of(container(X[:50]), system.kernel, before), rng)

@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from scipy import sparse, stats
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import cross_val_predict
 
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
-    LikelihoodSearch,
     Solver,
 )
-from histrs.gaussian_process._posterior.functions import rows_of_one_feature, training_values
-from tests.helpers import PLAIN, assert_close, build, build_plain, of_terms, standardised
+from tests.helpers import PLAIN, assert_close, build_plain, of_terms, standardised
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -104,20 +101,6 @@ def test_samples_have_the_posterior_moments(data):
     assert fitted(X, np.column_stack([y, y])).sample_y(X_star, 3).shape == (7, 2, 3)
 
 
-def test_targets_of_noise_of_their_own_are_drawn_as_if_alone(data):
-    X, y, X_star = data
-    Y = np.column_stack([y, np.cos(y), -7.0 * y])
-    noise, amplitude = [NOISE, 1.0, 3.0], [1.0, 0.1, 4.0]
-    model = build(IntersectionGPRegressor, **{**PLAIN, "noise": noise, "amplitude": amplitude})
-    draws = model.fit(X, Y).sample_y(X_star, 5, random_state=1)
-    # Of one generator, one target after the other.
-    random = np.random.RandomState(1)
-    for k in range(3):
-        given = {**PLAIN, "noise": noise[k], "amplitude": amplitude[k]}
-        model.set_params(**of_terms(**given)).fit(X, Y[:, k])
-        assert_close(draws[:, k], model.sample_y(X_star, 5, random), 1e-6)
-
-
 def test_quantiles_are_those_of_the_normal_distribution(data):
     X, y, X_star = data
     model = fitted(X, y)
@@ -152,24 +135,6 @@ def test_one_thing_at_a_time(data):
     ):
         with pytest.raises(ValueError, match="one of return_std, return_cov"):
             model.predict(X_star, **asked)
-
-
-def test_leave_one_out_is_a_refit_without_the_row(data):
-    X, y, _ = data
-    model = fitted(X, y)
-    mean, std = model.predict_leave_one_out()
-    centre = y.mean()
-    for row in (0, 17, 39):
-        rest = np.delete(np.arange(40), row)
-        K = AMPLITUDE * oracle.intersection_kernel(X[rest]) + NOISE * np.eye(39)
-        k = AMPLITUDE * oracle.intersection_kernel(X[rest], X[[row]])[:, 0]
-        # The mean and the unit of the targets are those of all rows.
-        expected = centre + k @ np.linalg.solve(K, y[rest] - centre)
-        variance = NOISE + AMPLITUDE * X[row].sum() - k @ np.linalg.solve(K, k)
-        assert mean[row] == pytest.approx(expected)
-        assert std[row] == pytest.approx(10.0 * np.sqrt(variance))
-    crossed = cross_val_predict(fitted(X, y), X, y, cv=40)
-    assert np.corrcoef(crossed, mean)[0, 1] > 0.99
 
 
 def test_leave_one_out_without_a_factor_names_the_cure(data):
@@ -235,25 +200,6 @@ def test_explanations_name_entries_that_are_none_of_histograms(data):
         fitted(X, y).explain(X_star)
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_knots_are_zero_and_the_values_of_a_feature(container, rng):
-    X = np.round(rng.gamma(1.0, size=(60, 3)), 1)
-    X[:20, 1] = 0.0
-    every = np.union1d([0.0], X[:, 1])
-    for most in (None, len(every), len(every) + 5):
-        np.testing.assert_array_equal(training_values(container(X), 1, most), every)
-    for most in (2, 5, len(every) - 1):
-        some = training_values(container(X), 1, most)
-        assert len(np.unique(some)) == len(some) == most
-        assert (some[0], some[-1]) == (0.0, every[-1])
-        # As many values are between two of them, or one more.
-        steps = np.diff(np.searchsorted(every, some))
-        assert np.ptp(steps) <= 1
-    np.testing.assert_array_equal(
-        rows_of_one_feature(every, 1, 3).toarray(), every[:, None] * [[0.0, 1.0, 0.0]]
-    )
-
-
 def test_features_that_are_not_there_are_named(data):
     X, y, _ = data
     model = fitted(X, y)
@@ -261,19 +207,6 @@ def test_features_that_are_not_there_are_named(data):
         with pytest.raises(ValueError, match=rf"feature {feature} is not one of 0 to 3"):
             model.shape_functions([0, feature])
     assert [function.feature for function in model.shape_functions([3, 0])] == [3, 0]
-
-
-@pytest.mark.parametrize("variance", ["auto", "exact", "cached", "fine"])
-def test_the_error_of_deviations_is_of_what_is_cached(data, variance):
-    X, y, _ = data
-    model = fitted(X, y).set_params(variance=variance)
-    if variance == "fine":
-        with pytest.raises(AttributeError, match="variance='fine' has no std_error_"):
-            _ = model.std_error_
-    else:
-        # Few rows have a factor, with which all is exact unless another way is asked for.
-        cached = model._posterior.cached_variance(0).error
-        assert model.std_error_ == (cached if variance == "cached" else 0.0)
 
 
 def test_explanations_of_classes_and_frames(data):
@@ -288,27 +221,6 @@ def test_explanations_of_classes_and_frames(data):
     assert found.values.shape == (7, 4, 3)
     mean, _ = model.latent_mean_and_variance(pd.DataFrame(X_star, columns=names))
     np.testing.assert_allclose(found.values.sum(axis=1) + found.offset, mean, atol=1e-12)
-
-
-@pytest.mark.parametrize(("shared", "n_outputs"), [(True, 3), (False, 1)])
-def test_outputs_of_one_noise_share_a_system(rng, shared, n_outputs):
-    X, Y = rng.random((150, 3)), rng.normal(size=(150, 3))
-    model = IntersectionGPRegressor(random_state=0, optimizer=LikelihoodSearch(shared=shared)).fit(
-        X, Y
-    )
-    posterior = model._posterior
-    assert len(posterior.systems) * posterior.n_outputs_a_system == 3
-    assert posterior.n_outputs_a_system == n_outputs
-    # What is cached is solved for at once.
-    assert posterior._n_solved(0) == 100
-
-
-def test_scores_are_made_once_for_each_table(data):
-    X, y, _ = data
-    posterior = fitted(X, y)._posterior
-    for options in ((), (10,), (20,), (20, "nearest")):
-        assert posterior.score("mean", *options) is posterior.score("mean", *options)
-    assert posterior.score("mean", 10) is not posterior.score("mean", 20)
 
 
 def test_terms_whose_variance_is_not_solved_are_counted(data):

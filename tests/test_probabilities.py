@@ -11,7 +11,6 @@ from histrs.streaming import Moments, PCARidgeClassifier
 from histrs.streaming._classes import SignedTargets
 from histrs.streaming._path import RidgePath
 from histrs.svm import IntersectionSVC
-from histrs.svm._held_out import folds
 
 
 def noisy(rng, n, n_classes):
@@ -69,19 +68,6 @@ def test_scores_beyond_single_precision_have_probabilities(rng):
     P = model.predict_proba(far)
     assert P.dtype == np.float32
     np.testing.assert_allclose(P.sum(axis=1), 1.0, rtol=1e-6)
-
-
-@pytest.mark.parametrize("calibrate", [None, "softmax"])
-def test_ridge_probabilities_have_weights(rng, calibrate):
-    X, y = noisy(rng, 200, 3)
-    counts = rng.integers(0, 4, 200)
-    model = PCARidgeClassifier(alphas=0.1, calibrate=calibrate)
-    weighted = clone(model).fit(X, y, sample_weight=counts)
-    repeated = clone(model).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
-    P = weighted.predict_proba(X)
-    # The prior of the temperature counts rows, not their weights.
-    atol = 1e-6 if calibrate is None else 0.02
-    np.testing.assert_allclose(P, repeated.predict_proba(X), atol=atol)
 
 
 @pytest.mark.parametrize("calibrate", [None, "softmax"])
@@ -176,40 +162,3 @@ def test_svm_probabilities_agree_with_predictions_and_are_calibrated(rng, n_clas
     for factor in (0.5, 2.0):
         other = P[500:] ** factor
         assert loss < log_loss(y[500:], other / other.sum(axis=1, keepdims=True))
-
-
-def test_only_an_svm_that_learned_them_has_probabilities(rng):
-    X, y = positive(rng, 60, 3)
-    model = IntersectionSVC(random_state=0)
-    assert not hasattr(model, "predict_proba")
-    assert hasattr(model.set_params(probability=True), "predict_proba")
-    assert hasattr(model.fit(X, y), "predict_proba")
-    # What is set later does not matter.
-    assert hasattr(model.set_params(probability=False), "predict_proba")
-    assert not hasattr(model.partial_fit(X, y), "predict_proba")
-    with pytest.raises(ValueError, match="two rows of a class"):
-        IntersectionSVC(probability=True).fit(X[:3], ["a", "b", "c"])
-
-
-@pytest.mark.parametrize("counts", [(1, 1, 2), (1, 7, 30), (2, 2, 2)])
-def test_folds_hold_out_every_row_once_and_learn_every_class(counts):
-    labels = np.random.RandomState(1).permutation(np.repeat(np.arange(3), counts))
-    held_out = []
-    for learned, others in folds(labels, np.random.RandomState(0)):
-        assert set(labels[learned]) == {0, 1, 2}
-        assert set(learned) | set(others) == set(range(len(labels)))
-        held_out += others.tolist()
-    alone = [label for label, count in enumerate(counts) if count == 1]
-    assert sorted(held_out) == [i for i, label in enumerate(labels) if label not in alone]
-
-
-def test_an_svm_shows_its_passes(rng, capsys, monkeypatch):
-    monkeypatch.setattr("histrs._progress.tqdm", None)
-    X, y = positive(rng, 60, 3)
-    quiet = IntersectionSVC(max_iter=4, random_state=0).fit(X, y)
-    assert not capsys.readouterr().err
-    loud = IntersectionSVC(max_iter=4, random_state=0, verbose=1).fit(X, y)
-    lines = capsys.readouterr().err.splitlines()
-    assert len(lines) == 4
-    assert lines[-1].startswith("IntersectionSVC: iteration 4, loss ")
-    np.testing.assert_array_equal(loud.coef_, quiet.coef_)

@@ -93,6 +93,7 @@ print(json.dumps([said, usable]))
 
 
 @linux
+@pytest.mark.slow
 def test_too_little_memory_is_an_error_with_shape_and_bytes():
     said, usable = run_python(REFUSED)
     for name, message in said.items():
@@ -387,15 +388,20 @@ except KeyboardInterrupt:
     "what",
     [
         "emd_distances",
-        "emd_bounded_neighbours",
         "PCARidge",
-        "StreamingPCA",
-        "Moments",
-        "KernelProjectionMap",
-        "ExpChi2Sampler",
-        "ProductQuantizer",
         "TabularGPRegressor",
-        "TabularGPRegressor, products",
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in (
+                "emd_bounded_neighbours",
+                "StreamingPCA",
+                "Moments",
+                "KernelProjectionMap",
+                "ExpChi2Sampler",
+                "ProductQuantizer",
+                "TabularGPRegressor, products",
+            )
+        ),
     ],
 )
 def test_ctrl_c_stops_single_long_calls_within_a_second(what):

@@ -1,11 +1,13 @@
-"""Prototypes of covariance matrices: objective, gradient, and what they are good for."""
+"""Prototypes of covariance matrices: objective, gradient, weights, and what they are good for."""
 
 import pickle
 import warnings
+from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from sklearn.base import clone
@@ -16,9 +18,16 @@ from sklearn.utils import get_tags
 from histrs import _histrs
 from histrs.metrics import jbld_distances
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import CovarianceCompressor
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _gamma
+from histrs.prototypes._base import Training
+from histrs.prototypes._class_means import class_means
 from histrs.prototypes._covariance_loss import make_loss
+from histrs.prototypes._gamma import held_out_inverse_temperature
+from histrs.prototypes._learned import LearnedPrototypes
+from histrs.prototypes._sample import class_counts, class_sample
+from histrs.prototypes._transport_loss import TransportLoss
 from histrs.spd import jbld_mean
+from histrs.transport import grid_ground_distance
 from tests.oracles import spd as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -290,13 +299,249 @@ def test_bad_input_leaves_the_model_as_it_was(rng):
     assert pickle.dumps(model) == before
 
 
-@pytest.mark.parametrize("prior_weight", [0.0, 0.001])
-def test_an_inverse_temperature_whose_square_overflows_is_refused(rng, prior_weight):
-    A = rng.normal(size=(12, 3, 9))
-    X, y = A @ A.transpose(0, 2, 1), np.arange(12) % 2
-    model = CovarianceCompressor(gamma=1e50, prior_weight=prior_weight, max_iter=3, random_state=0)
+# ---- weights of samples and classes --------------------------------------------------------------
+
+each = pytest.mark.parametrize
+KINDS = ["covariances", "histograms"]
+
+
+def noisy_matrices(rng, n, p=3, n_classes=3):
+    y = np.arange(n) % n_classes
+    A = rng.standard_normal((n, p, 15)) * (1 + 0.5 * y[:, None, None] * np.arange(p)[:, None])
+    return A @ A.transpose(0, 2, 1) / 15, y
+
+
+def histograms(rng, n, d=6, n_classes=3):
+    y = np.arange(n) % n_classes
+    peak = np.abs(np.arange(d) - (y[:, None] + 0.5) * d / n_classes) < 1.5
+    X = rng.gamma(0.4 + 1.5 * peak) + 1e-3
+    return X / X.sum(axis=1, keepdims=True), y
+
+
+def samples(kind, rng, n):
+    return noisy_matrices(rng, n) if kind == "covariances" else histograms(rng, n)
+
+
+# ---- the objective ----------------------------------------------------------------------------
+
+
+@each("kind", KINDS)
+def test_the_gradient_by_finite_differences(rng, kind):
+    (X, y), (P, labels) = samples(kind, rng, 20), samples(kind, rng, 4)
+    weights = rng.gamma(1.0, size=20)
+    weights /= weights.mean()
+    if kind == "covariances":
+        loss = make_loss(X, y, labels, 1.3, 1, noisy_matrices(rng, 4)[0], 2.0, weights)
+        start = np.linalg.cholesky(P).transpose(0, 2, 1)
+    else:
+        M = grid_ground_distance(6)
+        options = {"M": M, "reg": 0.5, "gamma": 1.3, "tol": 1e-11, "n_threads": 1}
+        of_rows = TransportLoss(X, y, labels, weights=weights, **options)
+        loss, start = (lambda logarithms: of_rows(logarithms, None)), np.log(P)
+    # Where a triangle is zero there is nothing to vary.
+    free = np.nonzero(start)
+
+    def value(entries):
+        point = np.zeros(start.shape)
+        point[free] = entries
+        return loss(point)[0]
+
+    expected = approx_fprime(start[free], value, 1e-7)
+    gradient = loss(start)[1][free]
+    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-5 * np.abs(expected).max())
+
+
+# ---- the estimators ---------------------------------------------------------------------------
+
+
+def make(kind, **options):
+    """A model that is trained nearly to the end."""
+    if kind == "covariances":
+        return CovarianceCompressor(1, **{"tol": 1e-10, "random_state": 0, **options})
+    return HistogramCompressor(1, **{"tol": 1e-2, "random_state": 0, **options})
+
+
+@each("kind", KINDS)
+def test_what_weighs_more_is_more_often_right(rng, kind):
+    X, y = samples(kind, rng, 90)
+    labels = np.where(rng.random(90) < 0.3, (y + 1) % 3, y)
+    models = [
+        make(kind, tol=0.1, class_weight={0: w, 1: 1.0, 2: 1.0}).fit(X, labels) for w in (0.1, 10.0)
+    ]
+    light, heavy = (model.predict_proba(X)[:, 0].mean() for model in models)
+    assert heavy > light + 0.03
+
+
+@each("unit", [1e-300, 1e300])
+@each("kind", KINDS)
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_weights_of_all_sizes(rng, kind, unit):
+    X, y = samples(kind, rng, 30)
+    model = make(kind, tol=0.1).fit(X, y, sample_weight=unit * rng.random(30))
+    assert np.isfinite(model.predict_proba(X)).all()
+    assert np.isfinite(model.loss_)
+
+
+def test_units_of_weights_do_not_matter_without_a_prior(rng):
+    X, y = noisy_matrices(rng, 60)
+    weights = rng.random(60)
+    model = make("covariances", prior_weight=0.0, calibration=None, tol=0.1)
+    one, other = (clone(model).fit(X, y, sample_weight=u * weights) for u in (1.0, 1024.0))
+    np.testing.assert_allclose(one.prototypes_, other.prototypes_, rtol=1e-6)
+    X, y = histograms(rng, 60)
+    model = make("histograms")
+    one, other = (clone(model).fit(X, y, sample_weight=u * weights) for u in (1.0, 1024.0))
+    np.testing.assert_array_equal(one.prototypes_, other.prototypes_)
+
+
+def test_clusters_count_weights():
+    """Of four points apart, two clusters are those of the heavy ones."""
+    points = np.array([[0.0, 0.0], [0.5, 0.0], [3.0, 0.0], [0.0, 3.0]])
+    X = np.stack([np.diag(np.exp(point)) for point in points])
+    weights = np.array([1.0, 1.0, 1e-6, 1e6])
+    labels = np.zeros(4, dtype=np.int64)
+    random = np.random.RandomState(0)
+    means, _ = class_means(X, labels, np.array([2]), random, weights)
+    heavy = means[np.argmin(np.abs(means[:, 1, 1] - np.exp(3.0)))]
+    np.testing.assert_allclose(heavy, X[3], rtol=1e-6)
+    (both,), _ = class_means(X[:2], labels[:2], np.array([1]), random, np.array([3.0, 1.0]))
+    expected = jbld_mean(X[[0, 0, 0, 1]])
+    np.testing.assert_allclose(both, expected, rtol=1e-6)
+
+
+@each("least", [1e-20, 1e-300])
+def test_a_sample_that_outweighs_all_others_leaves_no_rounding_to_learn(least):
+    X, y = noisy_matrices(np.random.default_rng(11), 40, p=4, n_classes=2)
+    weights = np.r_[1.0 / least, np.full(39, least)]
+    model = CovarianceCompressor(random_state=0, max_iter=20).fit(X, y, sample_weight=weights)
+    assert model.gamma_ < 1e3
+    assert model.loss_ > -1e-9
+    assert np.all(np.isfinite(model.predict_proba(X)))
+
+
+# ---- how many prototypes each class has ----------------------------------------------------------
+
+sizes = st.lists(st.integers(1, 30), min_size=1, max_size=6)
+
+
+@given(sizes=sizes, share=st.floats(1e-3, 1.0))
+@example(sizes=[30, 1, 1, 1, 1, 1], share=0.5)
+def test_prototypes_are_shared_out_by_size(sizes, share):
+    labels, n = np.repeat(np.arange(len(sizes)), sizes), sum(sizes)
+    found = class_counts(labels, np.arange(len(sizes)), share)
+    wanted = max(1, round(share * n))
+    counts = [max(1, wanted * size // n) for size in sizes]
+    while sum(counts) < wanted:
+        # The first of the classes with most samples a prototype, of which any is left.
+        ratios = [
+            Fraction(size, count) if count < size else Fraction(-1)
+            for size, count in zip(sizes, counts, strict=True)
+        ]
+        counts[ratios.index(max(ratios))] += 1
+    assert found.tolist() == counts
+    assert np.all((found >= 1) & (found <= sizes))
+
+
+@given(sizes=sizes, share=st.floats(1e-3, 1.0), seed=st.integers(0, 99))
+def test_a_sample_has_what_each_class_is_to_have(sizes, share, seed):
+    labels = np.random.RandomState(seed).permutation(np.repeat(np.arange(len(sizes)), sizes))
+    classes = np.arange(len(sizes))
+    sample = class_sample(labels, classes, share, np.random.RandomState(seed))
+    assert len(np.unique(sample)) == len(sample)
+    counts = class_counts(labels, classes, share)
+    np.testing.assert_array_equal(labels[sample], np.repeat(classes, counts))
+
+
+def test_a_number_is_that_of_each_class():
+    labels, classes = np.array([0, 1, 1, 0, 1, 1, 2, 2]), np.array(["a", "b", "c"])
+    np.testing.assert_array_equal(class_counts(labels, classes, 1), [1, 1, 1])
+    np.testing.assert_array_equal(class_counts(labels, classes, 2), [2, 2, 2])
+    with pytest.raises(
+        ValueError, match=r"compression = 3 .* a has 2 of 8 different training samples"
+    ):
+        class_counts(labels, classes, 3)
+    with pytest.raises(ValueError, match=r"class b has 1 of 6 different training samples"):
+        class_counts(np.array([0, 0, 0, 1, 2, 2]), classes, 3)
+    with pytest.raises(ValueError, match=r"class c has 1 of 7 different training samples"):
+        class_counts(np.array([0, 0, 0, 1, 1, 1, 2]), classes, 3)
+
+
+class Asked(LearnedPrototypes):
+    """Notes how it is trained, and warns."""
+
+    fits: ClassVar[list] = []
+    common: ClassVar[float] = 0.0
+    """Is in all scores."""
+
+    def __init__(
+        self,
+        compression=1,
+        gamma="cv",
+        random_state=None,
+        verbose=1,
+        class_weight=None,
+        calibration="held_out",
+    ):
+        self.compression = compression
+        self.gamma = gamma
+        self.random_state = random_state
+        self.verbose = verbose
+        self.class_weight = class_weight
+        self.calibration = calibration
+
+    def fit(self, X, y, sample_weight=None):
+        warnings.warn("it did not converge", ConvergenceWarning, stacklevel=2)
+        self.fits.append({**self.get_params(), "rows": X[:, 0].astype(int)})
+        self.classes_ = np.unique(y)
+        return self
+
+    def score(self, X, y, sample_weight=None):
+        return -abs(np.log(self.gamma / 6.0))
+
+    def _class_scores(self, X):
+        return self.common - X[:, 1:]
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    monkeypatch.setattr(Asked, "fits", [])
+    return Asked(class_weight={0: 3.0})
+
+
+def training(n, n_classes=2):
+    labels = np.arange(n) % n_classes
+    distances = np.abs(labels[:, None] - np.arange(n_classes))
+    # Every fifth row is nearer to another class.
+    distances[::5] = distances[::5, ::-1]
+    X = np.column_stack([np.arange(n), 3.0 * distances])
+    return Training(None, X, labels, np.arange(n_classes))
+
+
+def test_the_temperature_is_that_of_rows_left_out(asked, monkeypatch):
+    asked.set_params(gamma=2.0)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        assert np.isfinite(model.fit(X, y).loss_)
-    with pytest.raises(ValueError, match="'gamma' parameter of CovarianceCompressor"):
-        model.set_params(gamma=1e160).fit(X, y)
+        warnings.simplefilter("error")
+        few = held_out_inverse_temperature(asked, training(30), np.random.RandomState(0))
+    assert few != 1.0
+    for common in (-1e3, 1e3):
+        monkeypatch.setattr(Asked, "common", common)
+        again = held_out_inverse_temperature(asked, training(30), np.random.RandomState(0))
+        assert again == pytest.approx(few, rel=1e-6)
+    monkeypatch.setattr(Asked, "common", 0.0)
+    del asked.fits[3:]
+    assert [len(fit["rows"]) for fit in asked.fits] == [20, 20, 20]
+    assert {fit["gamma"] for fit in asked.fits} == {2.0}
+    assert all(fit["verbose"] == 0 and fit["class_weight"] is None for fit in asked.fits)
+    # Of many rows one part tells enough.
+    for many, n_fits in ((30, 3), (29, 1)):
+        monkeypatch.setattr(_gamma, "_MANY_ROWS", many)
+        asked.fits.clear()
+        held_out_inverse_temperature(asked, training(30), np.random.RandomState(0))
+        assert len(asked.fits) == n_fits
+    # Of two rows of a class each is left out once, and of one none.
+    asked.fits.clear()
+    assert held_out_inverse_temperature(asked, training(4), np.random.RandomState(0)) != 1.0
+    assert len(asked.fits) == 2
+    asked.fits.clear()
+    assert held_out_inverse_temperature(asked, training(3), np.random.RandomState(0)) == 1.0
+    assert not asked.fits

@@ -1,15 +1,18 @@
-"""The page that compares the answers of defaults: its tables, splits, scores and fits."""
+"""The pages that compare answers with peers: tables, splits, scores and fits."""
 
 import sys
 
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from scipy.integrate import quad
 from scipy.stats import norm
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import log_loss
+from sklearn.pipeline import make_pipeline
 
+from benches import quality_spd, quality_svm
 from benches.quality import fits, page, scores, summary
 from benches.quality.answers import LEVELS, Answer
 from benches.quality.columns import indicators
@@ -18,6 +21,7 @@ from benches.quality.models import MODELS, Model
 from benches.quality.splits import Split, splits
 from benches.quality.store import Store, key_of
 from benches.quality.tables import Rows, Table, listed
+from histrs.spd import MDM, TangentSpace
 
 rng = np.random.default_rng(0)
 WORDS = rng.choice(["a", "b", "c"], size=120).astype(object)
@@ -311,3 +315,112 @@ def test_the_page_lists_losses_and_says_which_half_is_which(measured, tmp_path):
     assert text.index("nothing was chosen on") < text.index("may choose defaults")
     assert "| CatBoost | p/two | 3000 | more than 15 minutes |" in text
     assert all(path.read_text().startswith("<?xml") for path in paths[1:])
+
+
+# ---- the page of EEG -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def trials(rng):
+    n = 60
+    y = np.arange(n) % 3
+    A = rng.standard_normal((n, 3, 30))
+    A[np.arange(n), y] *= 2
+    session = np.repeat([0, 1, 2, 3], 15)
+    A *= (1 + session)[:, None, None]
+    return quality_spd.Trials(A @ A.transpose(0, 2, 1) / 30, y, session // 2, session)
+
+
+def test_splits_leave_out_subjects_and_sessions(trials):
+    found = list(quality_spd.splits(trials))
+    assert [task for task, *_ in found] == ["subjects out"] * 2 + ["sessions out"] * 4
+    for task, train, test, domain in found:
+        assert not set(domain[train]) & set(domain[test])
+        if task == "sessions out":
+            assert len(set(trials.subject[train])) == 1
+            assert set(trials.subject[train]) == set(trials.subject[test])
+
+
+def test_scores_and_page_of_trials(trials):
+    models = {
+        "MDM": MDM,
+        "tangent": lambda: make_pipeline(TangentSpace(), LogisticRegression()),
+    }
+    found = quality_spd.measure(trials, models, lambda line: None)
+    assert set(found) == {
+        f"{task}{end}" for task in quality_spd.TASKS for end in ("", ", recentred")
+    }
+    for of_task in found.values():
+        for runs in of_task.values():
+            for run in runs:
+                assert 0.5 < run["accuracy"] <= 1.0
+                assert 0.0 < run["log loss"] < 1.2
+    text = quality_spd.page(found)
+    assert "## Subjects out, recentred" in text
+    mean = np.mean([run["accuracy"] for run in found["sessions out"]["MDM"]])
+    assert f"| MDM | {mean:.3f} ± " in text
+
+
+def test_classes_that_training_lacks_have_no_probability(trials):
+    X, y = trials.X, trials.y
+    some = y < 2
+    scores = quality_spd.judge(MDM(), X[some], y[some], X, y)
+    assert scores["accuracy"] < 0.7
+    assert scores["log loss"] > 5.0
+
+
+def test_the_real_trials_are_those_that_the_authors_kept():
+    try:
+        trials = quality_spd.load()
+    except FileNotFoundError:
+        pytest.skip("HISTRS_DATA has no ssvep_exo")
+    assert trials.X.shape == (864, 24, 24)
+    assert len(np.unique(trials.subject)) == 12
+    np.testing.assert_array_equal(np.bincount(trials.y), 216)
+
+
+# ---- the page of histograms ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def split(rng):
+    y = np.arange(80) % 3
+    profile = np.array([[5.0, 1, 1, 2], [1, 5, 1, 2], [1, 1, 5, 2]])
+    return quality_svm.divided(rng.poisson(profile[y]).astype(float), y)
+
+
+def test_parts_hold_every_row_once_and_every_class(split):
+    assert split.X.shape == (60, 4)
+    assert split.X_test.shape == (20, 4)
+    assert set(split.y) == set(split.y_test) == {0, 1, 2}
+
+
+def test_scores_and_page_of_histograms(split):
+    models = quality_svm.OURS | quality_svm.PEERS
+    lines = []
+    found = quality_svm.measure(iter([("counts", split)]), models, lines.append)
+    assert list(found["counts"]) == list(models)
+    accuracies = {model: run["accuracy"] for model, run in found["counts"].items()}
+    assert min(accuracies.values()) > 0.4, accuracies
+    assert lines[0].startswith("counts: IntersectionSVC ")
+    found["other"] = {"LinearSVC": {"accuracy": 0.5, "fit": 1.0, "predict": 1e-6}}
+    text = quality_svm.page(found)
+    accuracy = 100 * found["counts"]["LinearSVC"]["accuracy"]
+    assert f"| LinearSVC | {accuracy:.1f} | 50.0 | {(accuracy + 50) / 2:.1f} |" in text
+    assert "| BundleSVC | " in text
+
+
+def test_a_mean_sum_is_that_of_training(rng):
+    X = rng.random((5, 3))
+    model = quality_svm.MeanSum().fit(sparse.csr_array(X))
+    np.testing.assert_allclose(model.transform(2 * X), 2 * X / X.sum(axis=1).mean(), rtol=1e-12)
+
+
+def test_the_real_sets_are_there():
+    try:
+        words, leaves = quality_svm.words(), quality_svm.leaves("Mar")
+    except FileNotFoundError:
+        pytest.skip("HISTRS_DATA has no newsgroups20 or leaves100")
+    assert words.X.shape == (4000, quality_svm.WORDS)
+    assert leaves.X.shape == (1200, 64)
+    assert len(np.unique(leaves.y)) == 100

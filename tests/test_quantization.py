@@ -134,33 +134,6 @@ def test_sums_have_the_same_bits_for_any_number_of_threads(rng):
     assert len(sums) == len(scores) == 1
 
 
-@pytest.mark.parametrize("density", [0.05, 1.0])
-def test_the_sums_of_a_class_do_not_depend_on_the_others(rng, density):
-    codes = rng.integers(0, 7, (5000, 11)).astype(np.uint8)
-    weights = rng.standard_normal((10, 5000)) * (rng.random((10, 5000)) < density)
-    together = _histrs.quantization_sums(codes, 7, weights, 2)
-    for k in range(10):
-        alone = _histrs.quantization_sums(codes, 7, weights[k : k + 1], 2)
-        np.testing.assert_array_equal(together[..., k], alone[..., 0])
-
-
-def test_scores_are_written_where_they_fit(rng):
-    codes, tables = np.zeros((3, 2), np.uint8), np.ones((2, 4, 1))
-    with pytest.raises(ValueError, match="output"):
-        _histrs.quantization_scores_into(codes, tables, np.empty((1, 4)), 1)
-
-
-def test_one_hot_features_are_what_scores_and_sums_multiply_with(rng):
-    codes = rng.integers(0, 4, (30, 3)).astype(np.uint8)
-    features = oracle.one_hot(codes, 4)
-    tables = rng.standard_normal((3, 4, 2))
-    scores = _histrs.quantization_scores(codes, tables, 1)
-    np.testing.assert_allclose(scores, (features @ tables.reshape(12, 2)).T, atol=1e-13)
-    weights = rng.standard_normal((2, 30))
-    sums = _histrs.quantization_sums(codes, 4, weights, 1)
-    np.testing.assert_allclose(sums.reshape(12, 2), features.T @ weights.T, atol=1e-13)
-
-
 def test_codes_out_of_range_are_named():
     codes = np.zeros((5000, 3), dtype=np.uint8)
     codes[4500, 2] = 4

@@ -1,23 +1,34 @@
-"""Real histograms: leaves, words and images.
+"""Real data: leaves, words, images, spoken digits and photographs of streets.
 
 They are looked for in the folder that HISTRS_DATA names, by default beside the repository.
 Sources: 100 leaves (Mallah et al. 2013, UCI, CC BY 4.0), 20 Newsgroups (Lang 1995, UCI, CC BY 4.0),
-Fashion-MNIST (Xiao et al. 2017, MIT).
+Fashion-MNIST (Xiao et al. 2017, MIT), spoken digits (Z. Jackson et al., CC BY-SA 4.0), Penn-Fudan
+(Wang, Shi, Song and Shen 2007).
 """
 
 import gzip
+import io
 import os
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score
 from sklearn.preprocessing import normalize
 
+from benches._compression_data import spoken_digits
+from histrs.detection import PartDetector
 from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.neighbors import MetricKNNClassifier
+from histrs.prototypes import CovarianceCompressor, RandomMutationNN, RandomSubset
+from histrs.quantization import ProductQuantizer
 from tests.helpers import ROOT, assert_close, build_plain
+
+pytestmark = pytest.mark.slow
 
 DATA = Path(os.environ.get("HISTRS_DATA", ROOT.parent / "shared" / "data"))
 
@@ -137,3 +148,61 @@ def test_uncertain_predictions_are_wrong_more_often(problem, exact):
         accuracy_score(y_star[part], predicted[part]) for part in (order[:half], order[half:])
     )
     assert certain > uncertain + 0.1 * (1 - uncertain)
+
+
+# ---- compressed covariances ------------------------------------------------------------------
+
+
+def test_a_fiftieth_of_spoken_digits_suffices(monkeypatch):
+    monkeypatch.setenv("HISTRS_DATA", str(DATA))
+    sets = spoken_digits()
+    if sets is None:
+        pytest.skip(f"no spoken_digits in {DATA}; set HISTRS_DATA to the folder of the real data")
+
+    def error(model):
+        return 1 - model.fit(sets.X, sets.y).score(sets.X_test, sets.y_test)
+
+    learned = CovarianceCompressor(0.02, gamma=6.0, max_iter=40, tol=1e-3, random_state=0)
+    with warnings.catch_warnings():
+        # Few iterations, to be done soon.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        of_learned = error(learned)
+    assert of_learned < error(MetricKNNClassifier()) + 0.03
+    assert of_learned < error(RandomMutationNN(0.02, max_iter=200, random_state=0)) - 0.02
+    assert of_learned < error(RandomSubset(0.02, random_state=0)) - 0.1
+
+
+# ---- pedestrians -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def photographs():
+    """Two of three to learn from, at half the size."""
+    Image = pytest.importorskip("PIL.Image")
+    path = DATA / "penn_fudan" / "pedestrians.npz"
+    if not path.is_file():
+        pytest.skip(f"no {path}; set HISTRS_DATA to the folder of the real data")
+    with np.load(path) as stored:
+        jpeg, offsets, boxes = (stored[name] for name in ("jpeg", "offsets", "boxes"))
+    images, own = [], []
+    for i in range(100, 118):
+        file = io.BytesIO(jpeg[offsets[i] : offsets[i + 1]].tobytes())
+        image = Image.open(file).convert("RGB")
+        images.append(np.asarray(image.resize((image.width // 2, image.height // 2))))
+        own.append(boxes[boxes[:, 0] == i, 1:] / 2)
+    return (images[:12], own[:12]), (images[12:], own[12:])
+
+
+@pytest.mark.parametrize("quantizer", [ProductQuantizer(4, 128, random_state=0), None], ids=str)
+def test_pedestrians_are_found_by_codes_as_by_features(photographs, quantizer):
+    train, test = photographs
+    detector = PartDetector(
+        n_components=1,
+        n_parts=0,
+        quantizer=quantizer,
+        levels_per_octave=4,
+        n_root_rounds=1,
+        mirror=False,
+        random_state=0,
+    )
+    assert detector.fit(*train).score(*test) > 0.5

@@ -25,6 +25,11 @@ from histrs.svm import BundleSVC, IntersectionSVC
 from tests.all_estimators import CASES, data
 from tests.helpers import with_amplitude
 
+pytest.importorskip("array_api_strict")
+
+from tests.contract import answers
+from tests.test_every_estimator import assert_equal
+
 each = pytest.mark.parametrize
 CLASSIFIERS = [IntersectionGPClassifier, MinMaxGPClassifier, TabularGPClassifier]
 REGRESSORS = [IntersectionGPRegressor, MinMaxGPRegressor, SPDGPRegressor]
@@ -99,6 +104,34 @@ def test_weights_of_classes_count_weights_of_rows(case, class_weight):
     assert_same(found, expected.fit(X[rows], y[rows]), X)
 
 
+def assert_refused(model, X, y, message, **weights):
+    """Assert that weights are refused by name, and that a fitted model answers as before."""
+    before = answers(model, X)
+    with pytest.raises(ValueError, match=message):
+        model.fit(X, y, **weights)
+    assert_equal(answers(model, X), before)
+
+
+@pytest.mark.filterwarnings("ignore")
+@each("case", list(filter(weighted, CASES)), ids=name_of)
+def test_bad_weights_are_named_and_change_nothing(case):
+    X, y = data(case)
+    model = case.make().fit(X, y)
+    for bad in (-1.0, np.nan, np.inf):
+        weights = np.where(np.arange(len(X)) == 3, bad, 1.0)
+        assert_refused(model, X, y, rf"sample_weight\[3\] = {bad:g}", sample_weight=weights)
+    assert_refused(model, X, y, "(?i)zero", sample_weight=np.zeros(len(X)))
+
+
+@pytest.mark.filterwarnings("ignore")
+@each("bad", [{0: -1.0}, {1: np.nan}, {1: np.inf}, {0: 0.0, 1: 0.0, 2: 0.0}], ids=str)
+@each("case", list(filter(balanced, CASES)), ids=name_of)
+def test_bad_weights_of_classes_are_named_and_change_nothing(case, bad):
+    X, y = data(case)
+    model = case.make().fit(X, y).set_params(class_weight=bad)
+    assert_refused(model, X, y, "class_weight")
+
+
 def test_balanced_steps_count_weights():
     # Steps differ from those of repeated rows, but not how often each class is predicted.
     case = next(case for case in CASES if name_of(case) == "IntersectionSVC")
@@ -145,6 +178,7 @@ def screened(seed, n):
     return rng.poisson(often * spread).astype(float), y
 
 
+@pytest.mark.slow
 def test_a_table_of_repeated_rows_has_the_share_of_its_classes():
     X, y = screened(0, 4000)
     rows, labels = screened(1, 3000)

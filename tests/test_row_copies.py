@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from histrs.gaussian_process import TabularGPClassifier, TabularGPRegressor
 from histrs.kernel_approximation import KernelProjectionMap, SparseKernelMap
 from histrs.prototypes import HistogramCompressor
 from tests.all_estimators import CASES, ROWS, data
@@ -17,15 +18,19 @@ from tests.all_estimators import CASES, ROWS, data
 # Writing 5 there makes the largest size so far the present one (proc(5)).
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 METHODS = ("predict", "predict_proba", "decision_function", "transform")
-NAMED = [(type(case.make()), case) for case in CASES if case.takes == ROWS]
+SLOW = (HistogramCompressor, TabularGPClassifier, TabularGPRegressor)
 
 
 @pytest.mark.filterwarnings("ignore:.*Raise max_iter or tol:sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(
     "case",
-    [case for _, case in NAMED],
-    ids=[kind.__name__ for kind, _ in NAMED],
+    [
+        pytest.param(case, id=type(case.make()).__name__, marks=[pytest.mark.slow] * slow)
+        for case in CASES
+        if case.takes == ROWS
+        for slow in [isinstance(case.make(), SLOW)]
+    ],
 )
 def test_dense_rows_are_not_copied(rng, case, dtype):
     X, y = data(case, 12, 2)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import sparse
 from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from sklearn.base import clone
@@ -18,10 +17,8 @@ from sklearn.utils import validation
 from histrs import _histrs
 from histrs._calibration import likely_inverse_temperature
 from histrs.metrics import chi2_distances, jbld_distances, sinkhorn_distances
-from histrs.metrics._centroids import transport_centroid
-from histrs.metrics._induced import induced_by
 from histrs.metrics._registry import METRICS
-from histrs.neighbors import MetricKNNClassifier, _space
+from histrs.neighbors import MetricKNNClassifier
 from histrs.neighbors._space import Space
 from histrs.prototypes import (
     CondensedNN,
@@ -106,25 +103,6 @@ def test_samples_are_checked_as_often_for_many_prototypes_as_for_few(rng, checks
         model.fit(X, labels)
         counts.append(sum(shape[:1] == (45,) and len(shape) > 1 for shape in checks))
     assert counts == [1, 1]
-
-
-@pytest.mark.parametrize("metric", ["hellinger", "intersection"])
-def test_kernels_of_samples_with_themselves_are_computed_once(rng, monkeypatch, metric):
-    X, _ = data_for(metric, rng, 45)
-    kernel, rows = METRICS[metric].kernel, []
-
-    def counted(A, B, **options):
-        rows.append(A.shape[0])
-        return kernel(A, B, **options)
-
-    own = METRICS[metric]._replace(distances=induced_by(counted))
-    monkeypatch.setattr(_space, "METRICS", {**METRICS, metric: own})
-    model = CondensedNN(metric=metric, random_state=0).fit(X, np.arange(45) // 3)
-    n = len(model.prototypes_)
-    assert n > 20
-    # For each prototype its own value, and its kernel with all samples; what is known of samples
-    # before and after does not grow with the prototypes.
-    assert sum(rows) <= n * (1 + 45) + 6 * 45
 
 
 # ---- the rules ------------------------------------------------------------------------------
@@ -244,17 +222,6 @@ def test_the_first_of_fast_condensing_are_nearest_to_centroids_of_the_metric(rng
         assert chosen.sample_indices_[label] == np.flatnonzero(y == label)[D.argmin()]
 
 
-@pytest.mark.parametrize(("reg", "used"), [(None, 0.005), (1e-4, 0.005), (0.3, 0.3)])
-def test_barycentres_are_regularized_by_a_hundredth_of_the_largest_distance(rng, reg, used):
-    X, M = rng.dirichlet(np.ones(3), size=4), grid_ground_distance(3) / 4
-    assert M.max() == 0.5
-    found = transport_centroid(X, M=M, reg=reg, n_jobs=1)
-    expected = sinkhorn_barycenter(X, M=M, reg=used, tol=1e-4)[None]
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
-    nothing_costs = transport_centroid(X, M=0 * M, reg=reg, n_jobs=1)
-    np.testing.assert_allclose(nothing_costs, 1 / 3)
-
-
 # ---- all of them ----------------------------------------------------------------------------
 
 
@@ -291,28 +258,6 @@ def test_every_metric(rng, rule, metric):
     np.testing.assert_allclose(same.predict_proba(X), model.predict_proba(X), rtol=1e-6)
     again = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(again.predict(X), model.predict(X))
-
-
-@each_rule
-def test_forms_of_the_argument_do_not_matter(rng, rule):
-    X, y = data_for("jbld", rng)
-    options = {} if rule is FastCondensedNN else {"random_state": 3}
-    model = rule(**options).fit(X, y)
-    assert model.n_features_in_ == 9
-    assert model.metric_ == "jbld"
-    assert rule(**options).fit(X.reshape(40, 9) ** 2, y).metric_ == "chi2"
-    flat = rule(metric="jbld", **options).fit(X.reshape(40, 9).tolist(), y)
-    np.testing.assert_array_equal(flat.prototypes_, model.prototypes_)
-    np.testing.assert_array_equal(flat.predict(X), model.predict(X.reshape(40, 9)))
-    X, y = data_for("chi2", rng)
-    X[X < 0.1] = 0.0
-    model = rule(metric="chi2", **options).fit(X, y)
-    stored = rule(metric="chi2", **options).fit(sparse.csr_array(X), y)
-    assert sparse.issparse(stored.prototypes_)
-    np.testing.assert_array_equal(stored.sample_indices_, model.sample_indices_)
-    np.testing.assert_array_equal(stored.predict(X), model.predict(sparse.csr_matrix(X)))
-    single = rule(metric="chi2", **options).fit(X.astype(np.float32), y)
-    assert single.prototypes_.dtype == np.float32
 
 
 @each_rule
@@ -426,21 +371,6 @@ RULES_THAT_CHOOSE = [
 each_rule = pytest.mark.parametrize(
     "model", RULES_THAT_CHOOSE, ids=lambda model: type(model).__name__
 )
-
-
-@each_rule
-def test_samples_of_weight_zero_are_not_there(rng, model):
-    X, y, queries = rng.random((60, 3)), rng.integers(0, 3, 60), rng.random((20, 3))
-    w = rng.integers(0, 3, 60).astype(float)
-    used = np.flatnonzero(w)
-    P = clone(model).fit(X[used], y[used], sample_weight=w[used]).predict_proba(queries)
-    weighted = clone(model).fit(X, y, sample_weight=w)
-    np.testing.assert_array_equal(weighted.predict_proba(queries), P)
-    np.testing.assert_array_equal(weighted.prototypes_, X[weighted.sample_indices_])
-    plain = clone(model).fit(X, y)
-    same = clone(model).fit(X, y, sample_weight=np.ones(60))
-    np.testing.assert_array_equal(plain.sample_indices_, same.sample_indices_)
-    assert plain.inverse_temperature_ == pytest.approx(same.inverse_temperature_)
 
 
 @each_rule

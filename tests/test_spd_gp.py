@@ -11,7 +11,6 @@ from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss
-from sklearn.pipeline import make_pipeline
 from sklearn.utils import get_tags
 
 from histrs._calibration import fit_calibration
@@ -25,7 +24,7 @@ from histrs.gaussian_process._learning import learner, problem
 from histrs.gaussian_process._learning.leave_one_out import WithLevel, centred_leave_one_out
 from histrs.gaussian_process.kernels import Constant, Divergence, LogEuclidean, Tangent
 from histrs.metrics import jbld_kernel, log_euclidean_kernel
-from histrs.spd import MDM, Covariances, TangentSpace, airm_mean
+from histrs.spd import MDM, TangentSpace, airm_mean
 from tests.helpers import assert_close, build, left_out_scores, of_terms
 from tests.oracles import leave_one_out
 from tests.oracles import spd as oracle
@@ -307,22 +306,6 @@ def test_one_class_says_nothing_of_noise(rng):
     assert np.all(model.predict(X) == "a")
 
 
-def test_many_matrices_are_left_out_of_some_once(rng, monkeypatch):
-    X, y = classes(rng, 40)
-    shapes, learn = [], learner.learn_by_leaving_out
-
-    def watched(likelihood, *arguments):
-        shapes.append(likelihood.shape)
-        return learn(likelihood, *arguments)
-
-    monkeypatch.setattr(problem, "_LEARNING_ROWS", 25)
-    monkeypatch.setattr(learner, "learn_by_leaving_out", watched)
-    model = SPDGPClassifier(random_state=0).fit(X, y)
-    assert shapes == [(25, 3)]
-    learned = [model.noise_, model.amplitude_, model.kernel_.k1.gamma_]
-    assert_close(np.exp(model.theta_), learned, 1e-12)
-
-
 def test_the_largest_noise_as_good_as_the_best_is_taken(rng):
     X, y = classes(rng, 60)
     model = SPDGPClassifier(random_state=0).fit(X, y)
@@ -451,24 +434,6 @@ def test_units_and_bases_do_not_matter_in_the_tangent_space(rng):
     )
 
 
-def test_a_pipeline_from_signals(rng):
-    trials = rng.standard_normal((80, 4, 60))
-    y = np.arange(80) % 2
-    trials[:, 1] *= 1 + y[:, None]
-    model = make_pipeline(Covariances(), SPDGPClassifier(random_state=0)).fit(trials[:50], y[:50])
-    assert model.score(trials[50:], y[50:]) > 0.85
-    linear = make_pipeline(Covariances(), TangentSpace()).fit_transform(trials)
-    assert linear.shape == (80, 10)
-
-
-def test_log_euclidean_is_the_kernel_of_metrics(rng):
-    X, y = matrices(rng, 20)
-    model = SPDGPRegressor(**given("logeuclid"), random_state=0).fit(X, y)
-    K = AMPLITUDE * log_euclidean_kernel(X, gamma=GAMMA) + NOISE * np.eye(20)
-    expected = y.mean() + (K - NOISE * np.eye(20)) @ np.linalg.solve(K, y - y.mean())
-    assert_close(model.predict(X), expected, 1e-9)
-
-
 @each_kernel
 @pytest.mark.parametrize("spread", [0.01, 1.0])
 def test_what_is_given_for_a_kernel_coefficient_that_is_not_learned(rng, kernel, spread):
@@ -539,17 +504,6 @@ def test_what_is_no_covariance_is_named_by_its_place(rng, monkeypatch, model_cla
             call()
 
 
-@each_kernel
-def test_matrices_of_another_size_are_refused(rng, kernel):
-    X, y = matrices(rng, 20)
-    model = SPDGPRegressor(**given(kernel), random_state=0).fit(X, y)
-    other = matrices(rng, 20, 4)[0]
-    for call in (model.predict, lambda Z: model.partial_fit(Z, y)):
-        with pytest.raises(ValueError, match=r"X has 16 features, .* is expecting 9"):
-            call(other)
-    assert model.n_features_in_ == 9
-
-
 def test_equal_matrices_and_one_row(rng):
     X, y = matrices(rng, 20)
     model = SPDGPRegressor(**GIVEN, random_state=0).fit(np.broadcast_to(X[:1], X.shape), y)
@@ -569,3 +523,19 @@ def test_one_matrix_is_enough(rng, kernel):
     K = AMPLITUDE * covariance(kernel, X, X[:1], model.kernel_.gamma_, X[0])[:, 0]
     expected = np.sqrt(AMPLITUDE + NOISE - K**2 / (AMPLITUDE + NOISE))
     assert_close(std / model.y_std_, expected, 1e-9)
+
+
+def test_many_matrices_are_left_out_of_some_once(rng, monkeypatch):
+    X, y = classes(rng, 40)
+    shapes, learn = [], learner.learn_by_leaving_out
+
+    def watched(likelihood, *arguments):
+        shapes.append(likelihood.shape)
+        return learn(likelihood, *arguments)
+
+    monkeypatch.setattr(problem, "_LEARNING_ROWS", 25)
+    monkeypatch.setattr(learner, "learn_by_leaving_out", watched)
+    model = SPDGPClassifier(random_state=0).fit(X, y)
+    assert shapes == [(25, 3)]
+    learned = [model.noise_, model.amplitude_, model.kernel_.k1.gamma_]
+    assert_close(np.exp(model.theta_), learned, 1e-12)

@@ -64,20 +64,6 @@ def test_the_gradient_vanishes_at_the_mean(metric, X, seed):
 
 
 @each_search
-def test_no_matrix_is_nearer_to_all_than_the_mean(rng, metric):
-    X = wishart(rng, 7, 4)
-    C = MEANS[metric](X)
-
-    def total(M):
-        D = jbld_distances(M, X) if metric == "jbld" else airm_distances(M, X) ** 2
-        return D.mean()
-
-    for _ in range(50):
-        A = np.eye(4) + 0.05 * rng.standard_normal((4, 4))
-        assert total((A @ C @ A.T)[None]) > total(C[None])
-
-
-@each_search
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -460,21 +446,6 @@ def test_whitening_without_domains_and_what_it_refuses(rng):
         Whitening().transform(X)
 
 
-def test_domains_apart_become_alike(rng):
-    """What a change of gains hides, recentring brings back: but for a rotation."""
-    y = np.arange(60) % 2
-    A = rng.standard_normal((60, 3, 40))
-    A[:, 1] *= 1 + y[:, None]
-    X = covariance_descriptors(A.transpose(0, 2, 1))
-    gains = np.diag([30.0, 0.1, 2.0])
-    moved = gains @ X[30:] @ gains
-    whitening = Whitening().fit(X[:30], domain=["first"] * 30)
-    whitening.partial_fit(moved, domain=["second"] * 30)
-    V = whitening.transform(moved, domain=["second"] * 30)
-    alike = Whitening().fit_transform(X[30:])
-    np.testing.assert_allclose(np.linalg.eigvalsh(V), np.linalg.eigvalsh(alike), rtol=1e-6)
-
-
 # ---- MDM ---------------------------------------------------------------------------------------
 
 
@@ -546,15 +517,6 @@ def test_probabilities_of_the_nearest_mean_are_calibrated():
     P = model.predict_proba(X)[np.arange(len(X)), own]
     assert -np.mean(np.log(P)) < 1.05 * best
     np.testing.assert_allclose(-np.mean(np.log(P)), loss(model.inverse_temperature_), rtol=1e-9)
-
-
-def test_weights_of_the_nearest_mean(rng):
-    X, y = two_classes(rng, 30)
-    weights = rng.integers(0, 3, 30)
-    weighted = MDM().fit(X, y, sample_weight=weights)
-    repeated = MDM().fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
-    np.testing.assert_allclose(weighted.means_, repeated.means_, rtol=1e-7)
-    np.testing.assert_array_equal(weighted.weights_seen_, repeated.weights_seen_)
 
 
 @pytest.mark.parametrize("metric", METRICS)

@@ -1,4 +1,4 @@
-"""From signals to covariance matrices of full rank: `Covariances` and `CommonRange`."""
+"""From signals to covariance matrices, their spatial patterns and their artefacts."""
 
 import pickle
 from importlib import import_module
@@ -9,13 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
+from scipy.optimize import minimize
 from sklearn import covariance
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
+from histrs.gaussian_process import SPDGPClassifier
 from histrs.metrics import airm_distances, jbld_distances
-from histrs.spd import CommonRange, Covariances
+from histrs.spd import CSP, MDM, CommonRange, Covariances, Potato, TangentSpace, airm_mean
+from histrs.testing import spd_matrices
+from tests.helpers import wishart
 from tests.oracles import spd as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -223,13 +228,6 @@ def test_what_common_range_refuses(rng):
         model.inverse_transform(np.eye(2)[None])
 
 
-def test_a_pipeline_of_average_referenced_signals(rng):
-    X = trials(rng, 9, 6, 80)
-    X -= X.mean(axis=1, keepdims=True)
-    model = make_pipeline(Covariances("scm"), CommonRange())
-    assert np.isfinite(airm_distances(model.fit_transform(X))).all()
-
-
 MOABB = sorted((Path(__file__).parents[1] / "examples" / "moabb").glob("*.yml"))
 
 
@@ -253,3 +251,394 @@ def test_pipeline_files_of_moabb_are_pipelines(rng, path):
 
 def test_there_are_pipeline_files_for_moabb():
     assert {path.stem for path in MOABB} == {"gaussian_process", "mdm", "tangent_space"}
+
+
+# ---- common spatial patterns ---------------------------------------------------------------------
+
+
+def of_classes(rng, n=60, n_classes=3, p=5, gain=1.8):
+    """Matrices of mixed sources, of which each class has a loud one, and their classes."""
+    y = np.arange(n) % n_classes
+    A = rng.standard_normal((n, p, 80))
+    A[np.arange(n), y] *= gain
+    A = rng.standard_normal((p, p)) @ A
+    return A @ A.transpose(0, 2, 1) / 80, y
+
+
+def means_of(X, y):
+    return np.stack([X[y == c].mean(axis=0) for c in np.unique(y)])
+
+
+def assert_same_filters(found, expected, rtol=1e-6):
+    """Assert that rows are the same but for their signs."""
+    signs = np.sign(np.sum(found * expected, axis=1, keepdims=True))
+    np.testing.assert_allclose(found * signs, expected, rtol, rtol * np.abs(expected).max())
+
+
+# ---- filters -----------------------------------------------------------------------------------
+
+
+@given(X=spd_matrices((4, 12), (2, 7), condition=100.0), seed=st.integers(0, 99))
+def test_filters_of_two_classes_are_generalised_eigenvectors(X, seed):
+    y = np.random.default_rng(seed).permutation(np.arange(len(X)) % 2)
+    first, second = means_of(X, y)
+    values = oracle.two_class_ratios(first, second)
+    model = CSP(X.shape[1]).fit(X, y)
+    assert model.n_iter_ == 0
+    W = model.filters_
+    found = np.diag(W @ second @ W.T) / np.diag(W @ (first + second) @ W.T)
+    np.testing.assert_allclose(np.sort(found), values, rtol=1e-6, atol=1e-9)
+    if len(X) % 2 == 0:
+        assert np.all(np.diff(np.abs(found - 0.5)) <= 1e-7)
+    for C in (first, second):
+        D = W @ C @ W.T
+        np.testing.assert_allclose(D - np.diag(np.diag(D)), 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("metric", ["euclid", "airm", "logeuclid"])
+@pytest.mark.parametrize("n_classes", [3, 4])
+def test_filters_of_several_classes_are_the_minimum(rng, metric, n_classes):
+    X, y = of_classes(rng, 61, n_classes, p=4)
+    model = CSP(4, metric=metric).fit(X, y)
+    mean = {
+        "euclid": lambda X: X.mean(axis=0),
+        "airm": airm_mean,
+        "logeuclid": lambda X: oracle.log_euclidean_mean(X, np.full(len(X), 1 / len(X))),
+    }[metric]
+    C = np.stack([mean(X[y == c]) for c in range(n_classes)])
+    shares = np.bincount(y) / len(y)
+    W = model.filters_
+
+    def criterion(change):
+        return oracle.joint_diagonality((np.eye(4) + change.reshape(4, 4)) @ W, C, shares)
+
+    least = minimize(criterion, np.zeros(16), method="BFGS", options={"gtol": 1e-7})
+    assert criterion(np.zeros(16)) <= least.fun + 1e-9
+    steps = 1e-5 * np.eye(16)
+    slopes = [(criterion(step) - criterion(-step)) / 2e-5 for step in steps]
+    np.testing.assert_allclose(slopes, 0.0, atol=1e-6)
+    variances = np.einsum("fi,ij,fj->f", W, np.tensordot(shares, C, 1), W)
+    np.testing.assert_allclose(variances, 1.0, rtol=1e-9)
+    told = [oracle.most_information(w, C, shares) for w in W]
+    assert np.all(np.diff(told) <= 1e-9)
+
+
+def test_sources_that_commute_are_found_exactly(rng):
+    """Means that have a common diagonal form have it found, and its mixing as patterns."""
+    mixing = rng.standard_normal((6, 6))
+    power = rng.uniform(0.5, 3.0, (4, 6))
+    C = mixing @ (power[:, :, None] * np.eye(6)) @ mixing.T
+    model = CSP(6).fit(np.concatenate([C, C]), np.tile(np.arange(4), 2))
+    unmixed = np.abs(model.filters_ @ mixing)
+    largest = unmixed.max(axis=1)
+    np.testing.assert_allclose(np.sort(unmixed, axis=1)[:, :-1], 0.0, atol=1e-5)
+    assert set(unmixed.argmax(axis=1)) == set(range(6))
+    patterns = model.patterns_ / np.linalg.norm(model.patterns_, axis=1, keepdims=True)
+    sources = (mixing / np.linalg.norm(mixing, axis=0)).T[unmixed.argmax(axis=1)]
+    assert_same_filters(patterns, sources, rtol=1e-4)
+    assert np.all(largest > 0)
+    np.testing.assert_allclose(model.filters_ @ model.patterns_.T, np.eye(6), atol=1e-9)
+
+
+def test_filters_follow_a_change_of_basis(rng):
+    X, y = of_classes(rng)
+    A = rng.standard_normal((5, 5))
+    first, second = CSP(3).fit(X, y), CSP(3).fit(A @ X @ A.T, y)
+    assert_same_filters(second.filters_ @ A, first.filters_, rtol=1e-4)
+    np.testing.assert_allclose(
+        second.transform(A @ X @ A.T), first.transform(X), rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e150, 1e300])
+@pytest.mark.parametrize("metric", ["euclid", "airm", "jbld", "logeuclid"])
+def test_units_do_not_matter(rng, scale, metric):
+    X, y = of_classes(rng)
+    one, other = (CSP(4, metric=metric).fit(s * X, y).transform(s * X) for s in (1.0, scale))
+    np.testing.assert_allclose(other, one, rtol=1e-5, atol=1e-5)
+
+
+def test_shrinkage_is_that_of_the_matrices(rng):
+    X, y = of_classes(rng)
+    size = np.trace(X, axis1=1, axis2=2)[:, None, None] / 5 * np.eye(5)
+    shrunk = CSP(3, shrinkage=0.2).fit(X, y)
+    np.testing.assert_allclose(
+        shrunk.filters_, CSP(3).fit(0.8 * X + 0.2 * size, y).filters_, rtol=1e-6, atol=1e-9
+    )
+    np.testing.assert_array_equal(
+        CSP(3, shrinkage=0.0).fit(X, y).filters_, CSP(3).fit(X, y).filters_
+    )
+
+
+def test_singular_matrices_need_their_common_range(rng):
+    trials = rng.standard_normal((40, 5, 60))
+    trials[::2, 0] *= 2.0
+    trials -= trials.mean(axis=1, keepdims=True)
+    X, y = Covariances("scm").fit_transform(trials), np.arange(40) % 2
+    with pytest.raises(
+        ValueError, match=r"X\[\d+\] is not positive definite: it is singular, of rank 4 in 5"
+    ):
+        CSP(2).fit(X, y)
+    assert make_pipeline(CommonRange(), CSP(2)).fit_transform(X, y).shape == (40, 2)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_pyriemann_agrees_about_patterns(rng, n_classes):
+    filters = pytest.importorskip("pyriemann.spatialfilters", reason="pyriemann is not installed")
+    X, y = of_classes(rng, 200, n_classes, 6, gain=3.0)
+    theirs = filters.CSP(6).fit(X, y).filters_
+    ours = CSP(6).fit(X, y).filters_
+    if n_classes > 2:
+        # Theirs come in another order.
+        M = X.mean(axis=0)
+        norms = np.sqrt(np.diag(ours @ M @ ours.T))[:, None] * np.sqrt(
+            np.diag(theirs @ M @ theirs.T)
+        )
+        alike = np.abs(ours @ M @ theirs.T) / norms
+        theirs = theirs[alike.argmax(axis=1)][:n_classes]
+        ours = ours[:n_classes]
+    scale = np.linalg.norm(ours, axis=1) / np.linalg.norm(theirs, axis=1)
+    assert_same_filters(scale[:, None] * theirs, ours, rtol=2e-2)
+    # Theirs stops earlier.
+    C, shares = means_of(X, y), np.full(n_classes, 1 / n_classes)
+    every = filters.CSP(6).fit(X, y).filters_
+    least = oracle.joint_diagonality(CSP(6).fit(X, y).filters_, C, shares)
+    assert least <= oracle.joint_diagonality(every, C, shares) + 1e-12
+
+
+# ---- answers -----------------------------------------------------------------------------------
+
+
+def test_what_transform_returns(rng):
+    X, y = of_classes(rng)
+    model = CSP(3, log=False).fit(X, y)
+    W = model.filters_
+    expected = W @ X @ W.T
+    np.testing.assert_allclose(model.transform(X), expected, rtol=1e-9, atol=1e-12)
+    np.testing.assert_array_equal(
+        model.transform(X.reshape(60, 25)).reshape(60, 3, 3), model.transform(X)
+    )
+    logs = clone(model).set_params(log=True).fit(X, y)
+    diagonal = np.log(np.diagonal(expected, axis1=1, axis2=2))
+    np.testing.assert_allclose(logs.transform(X), diagonal, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(logs.transform(X.reshape(60, 25)), logs.transform(X))
+    narrow = X.astype(np.float32)
+    for one in (model, logs):
+        found = clone(one).fit(narrow, y).transform(narrow)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, one.transform(X), rtol=1e-3, atol=1e-3)
+        np.testing.assert_array_equal(
+            pickle.loads(pickle.dumps(one)).transform(X), one.transform(X)
+        )
+
+
+def test_names_are_of_variances_alone(rng):
+    pytest.importorskip("pandas")
+    X, y = of_classes(rng)
+    frame = CSP(2).set_output(transform="pandas").fit(X, y).transform(X)
+    assert list(frame.columns) == ["csp0", "csp1"]
+    assert not hasattr(CSP(log=False), "get_feature_names_out")
+
+
+def test_no_more_filters_than_channels(rng):
+    X, y = of_classes(rng, p=3)
+    assert CSP(12).fit(X, y).filters_.shape == (3, 3)
+
+
+@pytest.mark.parametrize("last", [MDM(), SPDGPClassifier(), LogisticRegression()], ids=repr)
+def test_pipelines(rng, last):
+    X, y = of_classes(rng, 120, gain=2.0)
+    is_linear = isinstance(last, LogisticRegression)
+    steps = [CSP(3, log=False), TangentSpace(), last] if is_linear else [CSP(3, log=False), last]
+    assert make_pipeline(*steps).fit(X[:60], y[:60]).score(X[60:], y[60:]) > 0.9
+
+
+# ---- what it refuses ---------------------------------------------------------------------------
+
+
+def test_what_patterns_refuse(rng):
+    X, y = of_classes(rng)
+    with pytest.raises(NotFittedError):
+        CSP().transform(X)
+    with pytest.raises(ValueError, match="y has 1 class"):
+        CSP().fit(X, np.zeros(60))
+    with pytest.raises(ValueError, match="shrinkage"):
+        CSP(shrinkage="oas").fit(X, y)
+    with pytest.raises(ValueError, match="n_filters"):
+        CSP(0).fit(X, y)
+    with pytest.raises(ValueError, match="Complex data not supported"):
+        CSP().fit(X * 1j, y)
+    bad = X.copy()
+    bad[7] *= -1.0
+    with pytest.raises(ValueError, match=r"X\[7\] is not positive definite"):
+        CSP().fit(bad, y)
+    with pytest.raises(ValueError, match=r"X\[7\] has a variance of -.* in filter 0"):
+        CSP().fit(X, y).transform(bad)
+    with pytest.raises(ValueError, match=r"X\[3\] overflow"):
+        CSP(log=False).fit(1e-200 * X, y).transform(
+            X * np.where(np.arange(60) == 3, 1e200, 1)[:, None, None]
+        )
+
+
+def test_classes_of_one_mean_are_no_failure(rng):
+    X = wishart(rng, 10, 4)
+    model = CSP(2).fit(np.tile(X, (3, 1, 1)), np.repeat([0, 1, 2], 10))
+    np.testing.assert_allclose(np.exp(model.transform(X)).mean(axis=0), 1.0, rtol=1e-6)
+
+
+def test_a_search_that_stops_early_says_so(rng, monkeypatch):
+    monkeypatch.setattr("histrs.spd._csp._MAX_ITER", 2)
+    X, y = of_classes(rng)
+    with pytest.warns(ConvergenceWarning, match="CSP stopped after"):
+        CSP().fit(X, y)
+
+
+# ---- the detector of artefacts -------------------------------------------------------------------
+
+
+def recording(rng, n=60, p=4, loud=(3, 17, 40)):
+    """Clean matrices, and a few with a loud channel."""
+    X = wishart(rng, n, p)
+    gains = np.ones((n, p))
+    gains[list(loud), 1] = 20.0
+    return X * gains[:, :, None] * gains[:, None]
+
+
+@pytest.mark.parametrize("threshold", [1.5, 2.5, 3.0])
+def test_scores_are_those_of_the_definition(rng, threshold):
+    X = recording(rng)
+    mean, z = oracle.potato(X, threshold)
+    model = Potato(threshold=threshold).fit(X)
+    np.testing.assert_allclose(model.mean_, mean, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(model.transform(X), z, rtol=1e-6, atol=1e-6)
+    np.testing.assert_array_equal(model.predict(X), z < threshold)
+    assert model.n_iter_ > 1
+    np.testing.assert_array_equal(model.fit_transform(X), model.transform(X))
+
+
+@pytest.mark.parametrize("metric", ["airm", "jbld", "logeuclid", "euclid"])
+def test_artefacts_are_found_in_every_metric(rng, metric):
+    X = recording(rng, 120)
+    model = Potato(metric, threshold=2.5).fit(X)
+    found = set(np.flatnonzero(model.predict(X) == 0))
+    assert {3, 17, 40} <= found
+    assert len(found) < 10
+    other = recording(rng, 20, loud=(5,))
+    assert np.argmax(model.transform(other)) == 5
+    assert model.predict(other)[5] == 0
+
+
+@pytest.mark.parametrize("metric", ["airm", "jbld", "logeuclid"])
+def test_scores_change_with_no_unit(rng, metric):
+    X = recording(rng)
+    first, second = (Potato(metric).fit(scale * X).transform(scale * X) for scale in (1.0, 1e9))
+    np.testing.assert_allclose(first, second, rtol=1e-6, atol=1e-6)
+
+
+def test_pyriemann_agrees_about_artefacts(rng):
+    theirs = pytest.importorskip(
+        "pyriemann.artifact_detection", reason="pyriemann is not installed"
+    )
+    X = recording(rng)
+    for ours, name in (("airm", "riemann"), ("logeuclid", "logeuclid"), ("euclid", "euclid")):
+        expected = theirs.Potato(name).fit(X)
+        model = Potato(ours).fit(X)
+        np.testing.assert_allclose(model.transform(X), expected.transform(X), rtol=1e-4, atol=1e-4)
+        np.testing.assert_array_equal(model.predict(X), expected.predict(X))
+
+
+def test_an_update_is_the_mean_of_all_clean_matrices(rng):
+    X = wishart(rng, 90, 3)
+    model = Potato(threshold=50.0).fit(X[:30])
+    for part in (X[30:50], X[50:]):
+        model.partial_fit(part)
+    assert model.weight_seen_ == 90
+    np.testing.assert_allclose(model.mean_, airm_mean(X), rtol=0.05, atol=0.05)
+    whole = Potato(threshold=50.0).fit(X)
+    assert model.location_ == pytest.approx(whole.location_, abs=0.1)
+    assert model.scale_ == pytest.approx(whole.scale_, rel=0.2)
+    # Of the same matrices again, nothing moves.
+    again = Potato(threshold=50.0).fit(X).partial_fit(X)
+    np.testing.assert_allclose(again.mean_, whole.mean_, rtol=1e-7)
+    assert again.location_ == pytest.approx(whole.location_, abs=1e-7)
+    assert again.scale_ == pytest.approx(whole.scale_, rel=1e-7)
+
+
+def test_artefacts_move_nothing(rng):
+    X = recording(rng, loud=())
+    model = Potato().fit(X)
+    before = model.transform(X)
+    model.partial_fit(recording(rng, 4, loud=range(4)))
+    np.testing.assert_array_equal(model.transform(X), before)
+
+
+def test_old_matrices_are_forgotten(rng):
+    """A recording whose amplitude drifts is followed, where one that forgets nothing lags."""
+    X = wishart(rng, 400, 3) * np.exp(np.linspace(0.0, 5.0, 400))[:, None, None]
+    scores = {}
+    for forgetting in (0.0, 0.3):
+        model = Potato(threshold=10.0, forgetting=forgetting).fit(X[:40])
+        for i in range(40, 400, 10):
+            last = model.transform(X[i : i + 10])
+            model.partial_fit(X[i : i + 10])
+        scores[forgetting] = np.mean(last)
+    assert scores[0.3] < scores[0.0] - 0.5
+
+
+def test_precision_layout_and_pickles(rng):
+    X = recording(rng)
+    model = Potato().fit(X)
+    z = model.transform(X)
+    assert z.shape == (60,)
+    narrow = model.transform(X.astype(np.float32))
+    assert narrow.dtype == np.float32
+    np.testing.assert_allclose(narrow, z, rtol=1e-3, atol=1e-3)
+    np.testing.assert_array_equal(model.transform(X.reshape(60, 16)), z)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).transform(X), z)
+    # A score is that of the matrix alone, wherever it is asked for.
+    np.testing.assert_allclose(np.concatenate([model.transform(x[None]) for x in X]), z, rtol=1e-9)
+    assert np.isfinite(model.transform(model.mean_[None])).all()
+
+
+def test_what_the_detector_refuses(rng):
+    X = recording(rng)
+    with pytest.raises(NotFittedError):
+        Potato().predict(X)
+    with pytest.raises(ValueError, match=r"X has 1 sample\(s\) that are clean, of 1"):
+        Potato().fit(X[:1])
+    with pytest.raises(ValueError, match="raise threshold"):
+        Potato(threshold=0.01).fit(X)
+    with pytest.raises(ValueError, match="equally far from their mean"):
+        Potato().fit(np.tile(np.eye(3), (5, 1, 1)))
+    with pytest.raises(ValueError, match="threshold"):
+        Potato(threshold=0.0).fit(X)
+    with pytest.raises(ValueError, match=r"X\[9\] is not positive definite"):
+        Potato().fit(np.where(np.arange(60)[:, None, None] == 9, -X, X))
+    model = Potato().fit(X)
+    before = model.transform(X)
+    bad = wishart(rng, 5, 4)
+    bad[3, 0, 0] = np.nan
+    with pytest.raises(ValueError, match=r"X\[3, 0, 0\] = NaN"):
+        model.partial_fit(bad)
+    np.testing.assert_array_equal(model.transform(X), before)
+    with pytest.warns(ConvergenceWarning, match="Potato still left matrices out"):
+        Potato(max_iter=1).fit(X)
+
+
+@pytest.mark.parametrize("forgetting", [0.1, 0.3])
+def test_a_long_stream_of_clean_matrices_stays_clean(forgetting):
+    A = np.random.default_rng(0).standard_normal((160, 4, 50))
+    stack = A @ A.transpose(0, 2, 1) / 50
+    model = Potato(forgetting=forgetting).fit(stack[:60])
+    for i in range(60, 160):
+        model.partial_fit(stack[i][None])
+    assert model.predict(stack).mean() > 0.95
+
+
+def test_a_matrix_at_the_mean_hides_no_artefacts():
+    A = np.random.default_rng(0).standard_normal((35, 4, 50))
+    stack = A @ A.transpose(0, 2, 1) / 50
+    model = Potato().fit(stack[:30])
+    model.partial_fit(model.mean_[None])
+    loud = np.array([1.0, 1.0, 1.0, 30.0])
+    assert not model.predict(stack[30:] * np.outer(loud, loud)).any()

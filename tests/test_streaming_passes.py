@@ -1,20 +1,31 @@
-"""Passes over rows: blocks of features, calibration, interrupts, progress."""
+"""Linear models of streams: blocks, calibration, chunks, few rows, interrupts and progress."""
 
+import itertools
+import pickle
 import signal
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import FunctionTransformer
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
-from histrs.kernel_approximation import ExpChi2Sampler
+from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 from histrs.streaming import (
+    MomentGroupLasso,
     MomentLasso,
     Moments,
     PCARidge,
     PCARidgeClassifier,
     StreamingPCA,
+    _linear,
 )
 from tests.helpers import assert_close, peak_of_memory, start_python
 from tests.oracles import moments as oracle
@@ -326,15 +337,428 @@ def test_every_pass_shows_its_progress(rng, monkeypatch, capsys):
         assert capsys.readouterr().err == "moments: iteration 1, 30 rows\n"
 
 
-def test_one_thread_gives_the_same_numbers(rng):
-    Z, y = data(rng, 3000, 40)
-    for model in (PCARidge(5), StreamingPCA(5), MomentLasso(0.1)):
-        one, all_ = (
-            model.set_params(n_jobs=n_jobs).fit(Z, y).moments_.H
-            if isinstance(model, StreamingPCA)
-            else model.set_params(n_jobs=n_jobs).fit(Z, y).coef_
-            for n_jobs in (1, None)
-        )
-        assert_close(one, all_, 1e-9)
-    with pytest.raises(ValueError, match="n_jobs"):
-        Moments.of(Z, n_jobs=0)
+# ---- a chunk at a time ---------------------------------------------------------------------------
+
+REGRESSORS = [
+    PCARidge(),
+    PCARidge(2, alphas=0.1),
+    MomentLasso(0.01),
+    MomentGroupLasso(alpha=0.01),
+]
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.random((90, 5))
+    return X, X @ rng.standard_normal((5, 2)) + 0.1 * rng.standard_normal((90, 2))
+
+
+def in_chunks(model, X, y, **first):
+    for start in range(0, len(X), 30):
+        model.partial_fit(X[start : start + 30], y[start : start + 30], **first)
+        first = {}
+    return model
+
+
+@pytest.mark.parametrize("model", REGRESSORS, ids=repr)
+@pytest.mark.parametrize("targets", [1, 2])
+def test_regressors_learn_what_moments_tell(model, targets, rows):
+    X, Y = rows
+    y = Y if targets == 2 else Y[:, 0]
+    chunked = in_chunks(clone(model), X, y)
+    whole = clone(model).fit_moments(Moments.of(X, y))
+    np.testing.assert_allclose(chunked.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
+    assert chunked.predict(X).shape == y.shape
+    assert chunked.moments_.n == 90
+    assert not hasattr(whole, "moments_")
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_classifier_learns_what_a_whole_fit_does(n_classes, rows):
+    X, _ = rows
+    y = np.array(["a", "b", "c"])[np.arange(90) % n_classes]
+    X = X + (y == "a")[:, None] * [1, 0, 0, 0, 0]
+    chunked = in_chunks(PCARidgeClassifier(), X, y, classes=np.unique(y))
+    whole = PCARidgeClassifier(selection="gcv", calibrate=None).fit(X, y)
+    np.testing.assert_allclose(chunked.coef_, whole.coef_, rtol=1e-6, atol=1e-9)
+    np.testing.assert_array_equal(chunked.predict(X), whole.predict(X))
+
+
+def test_a_class_may_come_later(rows):
+    X, _ = rows
+    y = np.repeat([0, 1, 2], 30)
+    model = in_chunks(PCARidgeClassifier(), X, y, classes=[2, 0, 1])
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+
+
+def test_what_does_not_fit_changes_nothing(rows):
+    X, _ = rows
+    y = np.arange(90) % 3
+    model = PCARidgeClassifier()
+    with pytest.raises(ValueError, match="classes is needed"):
+        model.partial_fit(X, y)
+    assert not hasattr(model, "n_features_in_")
+    model.partial_fit(X, y, classes=[0, 1, 2])
+    before = pickle.dumps(model)
+    for bad_X, bad_y, classes in (
+        (X[:, :2], y, None),
+        (X, y, [0, 1]),
+        (X, y + 1, None),
+        (np.full_like(X, np.nan), y, None),
+    ):
+        with pytest.raises(ValueError, match=r"features|first call|not one of|NaN"):
+            model.partial_fit(bad_X, bad_y, classes)
+        assert pickle.dumps(model) == before
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (PCARidge(selection="loo"), "loo"),
+        (PCARidge([1, 1], blocks=[2, 3]), "blocks"),
+        (PCARidgeClassifier(selection="loo"), "loo"),
+        (PCARidgeClassifier(calibrate="equal-rate"), "calibrate"),
+    ],
+    ids=repr,
+)
+def test_what_needs_the_rows_again_has_no_partial_fit(model, words):
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit") as error:
+        model.partial_fit([[1.0], [2.0]], [0, 1])
+    assert f"{words}" in str(error.value.__cause__)
+    assert "needs the rows again" in str(error.value.__cause__)
+
+
+def test_a_fitted_classifier_knows_its_classes(rows):
+    X, _ = rows
+    model = PCARidgeClassifier().fit(X, np.arange(90) % 3)
+    with pytest.warns(UserWarning, match="begins anew"):
+        model.partial_fit(X, np.arange(90) % 2)
+    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+
+
+def test_a_single_first_row_is_refused(rows):
+    X, Y = rows
+    model = PCARidge()
+    with pytest.raises(ValueError, match="two rows"):
+        model.partial_fit(X[:1], Y[:1])
+    assert not hasattr(model, "moments_")
+    model.partial_fit(X[:2], Y[:2]).partial_fit(X[2:3], Y[2:3])
+    assert model.moments_.n == 3
+
+
+@pytest.mark.parametrize("way", ["fit", "fit_rows", "fit_moments"])
+def test_it_begins_anew_after_another_fit_and_says_so(way, rows):
+    X, Y = rows
+    model = PCARidge().partial_fit(X, Y)
+    getattr(model, way)(*((Moments.of(X, Y),) if way == "fit_moments" else (X, Y)))
+    assert not hasattr(model, "moments_")
+    with pytest.warns(UserWarning, match="begins anew"):
+        model.partial_fit(X[:10], Y[:10])
+    assert model.moments_.n == 10
+
+
+def test_a_failed_fit_forgets_nothing(rows):
+    X, Y = rows
+    model = PCARidge().partial_fit(X, Y)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full_like(X, np.nan), Y)
+    assert model.partial_fit(X, Y).moments_.n == 180
+
+
+def test_a_refused_inverse_leaves_components_as_they_were(rng):
+    model = StreamingPCA(2).fit(rng.random((20, 4)))
+    # The decomposition of further rows is put off.
+    model.partial_fit(rng.random((5, 4)))
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="X has 3 columns, but StreamingPCA has 2 components"):
+        model.inverse_transform(np.ones((1, 3)))
+    assert vars(model).keys() == before.keys()
+    assert all(vars(model)[name] is value for name, value in before.items())
+
+
+# ---- scores of rows whose features are never all there -------------------------------------------
+
+
+def digits_as_histograms(dtype=np.float64):
+    X, y = load_digits(return_X_y=True)
+    return (X / X.sum(axis=1, keepdims=True)).astype(dtype), y
+
+
+@pytest.mark.parametrize("container", [np.asarray, np.float32, sparse.csr_array])
+@pytest.mark.parametrize("n_components", [64, 65])
+def test_models_of_features_predict_from_rows(container, n_components):
+    X, y = digits_as_histograms()
+    X = container(X)
+    sampler = ExpChi2Sampler(n_components, random_state=0).fit(X)
+    Z = sampler.transform(X)
+    tolerance = 1e-3 if Z.dtype == np.float32 else 1e-9
+    classifier = PCARidgeClassifier(alphas=1e-2).fit_rows(X, y, feature_map=sampler)
+    for method in ("decision_function", "predict_proba", "predict"):
+        found = getattr(classifier, method)(X, feature_map=sampler)
+        expected = getattr(classifier, method)(Z)
+        assert found.dtype == expected.dtype
+        if method == "predict":
+            assert np.mean(found == expected) > 0.998
+        else:
+            np.testing.assert_allclose(found, expected, atol=tolerance)
+    for targets in (y.astype(float), np.column_stack([y, y**2]).astype(float)):
+        for model in (PCARidge(alphas=1e-2), MomentLasso(1e-3)):
+            model.fit_rows(X, targets, feature_map=sampler)
+            found, expected = model.predict(X, feature_map=sampler), model.predict(Z)
+            assert found.shape == targets.shape
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, atol=tolerance * np.abs(expected).max())
+
+
+def test_any_feature_map_is_applied_to_some_rows_at_a_time(monkeypatch):
+    X, y = digits_as_histograms()
+    feature_map = make_pipeline(AdditiveChi2Map(3), StandardScaler()).fit(X)
+    model = PCARidge(alphas=1e-2).fit_rows(X, y, feature_map=feature_map)
+    expected = model.predict(feature_map.transform(X))
+    seen = []
+    transform = Pipeline.transform
+
+    def watched(self, rows):
+        seen.append(len(rows))
+        return transform(self, rows)
+
+    monkeypatch.setattr(_linear, "CHUNK_SIZE", 1000)
+    monkeypatch.setattr(Pipeline, "transform", watched)
+    np.testing.assert_allclose(model.predict(X, feature_map=feature_map), expected, rtol=1e-12)
+    assert seen == [1000, 797]
+
+
+def test_a_feature_map_with_other_features_is_refused():
+    X, y = digits_as_histograms()
+    sampler = ExpChi2Sampler(10, random_state=0).fit(X)
+    model = PCARidge(alphas=1e-2).fit_rows(X, y, feature_map=sampler)
+    other = ExpChi2Sampler(12, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="has 12 features, but PCARidge is expecting 10"):
+        model.predict(X, feature_map=other)
+    with pytest.raises(NotFittedError):
+        model.predict(X, feature_map=ExpChi2Sampler(10))
+    with pytest.raises(NotFittedError):
+        PCARidge().predict(X, feature_map=sampler)
+    with pytest.raises(ValueError, match="X has 3 features, but"):
+        model.predict(X[:, :3], feature_map=sampler)
+
+
+@pytest.mark.parametrize("sizes", [[100, 100, 97], [50, 200, 7, 40]])
+def test_chunks_of_features_in_shared_memory_have_the_moments_of_their_own(sizes):
+    X, y = digits_as_histograms()
+    sampler = ExpChi2Sampler(30, random_state=0).fit(X)
+    edges = np.cumsum([0, *sizes])
+    parts = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    dtypes = [np.float64, np.float32, np.float64, np.float64]
+    chunks = [(X[p].astype(t), y[p]) for p, t in zip(parts, dtypes, strict=False)]
+    mapped = [(sampler.transform(rows), targets) for rows, targets in chunks]
+    assert bits(Moments.of(chunks, feature_map=sampler)) == bits(Moments.of(mapped))
+
+
+# ---- fewer rows than features --------------------------------------------------------------------
+
+
+def wide(seed, n, n_features, container=np.asarray, dtype=np.float64):
+    """Return rows of which many entries, and some columns, are zero."""
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, n_features)) * (rng.random((n, n_features)) < 0.4)
+    X[:, rng.random(n_features) < 0.3] = 0.0
+    X[0, 0] = 1.0
+    return container(X.astype(dtype)), X.astype(dtype).astype(np.float64), rng
+
+
+cases = given(
+    n=st.integers(2, 12),
+    extra=st.sampled_from([1, 2, 17, 60]),
+    container=st.sampled_from([np.asarray, sparse.csr_array, np.asfortranarray]),
+    dtype=st.sampled_from([np.float64, np.float32]),
+    weighted=st.booleans(),
+    seed=st.integers(0, 99),
+)
+
+
+@cases
+def test_ridge_of_few_rows_is_that_of_moments(n, extra, container, dtype, weighted, seed):
+    rows, X, rng = wide(seed, n, n + extra, container, dtype)
+    y = rng.standard_normal((n, 2))
+    weights = rng.integers(0, 4, n) + (np.arange(n) < 2) if weighted else None
+    for n_components in (None, 2, n + extra):
+        model = PCARidge(n_components, alphas=0.3, selection="gcv")
+        few = model.fit(rows, y, weights)
+        few = pickle.loads(pickle.dumps(few))
+        whole = model.fit_moments(Moments.of(X, y, sample_weight=weights))
+        assert few.n_components_ == whole.n_components_
+        if n_components != 2 or not _has_ties(X, weights, 2):
+            np.testing.assert_allclose(few.coef_, whole.coef_, rtol=1e-8, atol=1e-10)
+            np.testing.assert_allclose(few.intercept_, whole.intercept_, rtol=1e-8, atol=1e-10)
+
+
+def _has_ties(X, weights, k):
+    """Say whether the directions of the `k` largest eigenvalues are not unique."""
+    w = np.ones(len(X)) if weights is None else weights
+    centred = X - w @ X / w.sum()
+    values = np.append(np.linalg.svd(np.sqrt(w)[:, None] * centred, compute_uv=False), 0.0)
+    return values[k - 1] - values[k] < 1e-3 * values[0]
+
+
+@cases
+def test_directions_of_few_rows_are_those_of_moments(n, extra, container, dtype, weighted, seed):
+    rows, X, rng = wide(seed, n, n + extra, container, dtype)
+    weights = rng.integers(0, 4, n) + (np.arange(n) < 2) if weighted else None
+    for n_components in (1, None, 0.7):
+        model = StreamingPCA(n_components)
+        few = model.fit(rows, sample_weight=weights)
+        found = few.explained_variance_, few.explained_variance_ratio_, few.mean_, few.components_
+        whole = StreamingPCA(n_components).fit_moments(Moments.of(X, sample_weight=weights))
+        scale = max(whole.explained_variance_.max(), 1e-300)
+        np.testing.assert_allclose(found[0], whole.explained_variance_, atol=1e-12 * scale)
+        np.testing.assert_allclose(found[1], whole.explained_variance_ratio_, atol=1e-12)
+        np.testing.assert_allclose(found[2], whole.mean_, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(found[3] @ found[3].T, np.eye(len(found[3])), atol=1e-12)
+        if n_components != 1 or not _has_ties(X, weights, 1):
+            weighed = found[3].T * found[0] @ found[3]
+            definition = whole.components_.T * whole.explained_variance_ @ whole.components_
+            if not isinstance(n_components, float) or len(found[3]) == whole.n_components_:
+                np.testing.assert_allclose(weighed, definition, atol=1e-10 * scale)
+
+
+def test_directions_of_few_rows_are_their_definition():
+    _, X, _ = wide(5, 9, 40)
+    directions = oracle.principal_directions(X, 3)
+    found = StreamingPCA(3).fit(X).components_.T
+    np.testing.assert_allclose(np.abs(np.sum(directions * found, axis=0)), 1.0, rtol=1e-10)
+    peer = PCA().fit(X)
+    ours = StreamingPCA().fit(X)
+    assert ours.components_.shape == peer.components_.shape == (9, 40)
+    np.testing.assert_allclose(ours.explained_variance_, peer.explained_variance_, atol=1e-12)
+
+
+def test_rows_come_after_few_rows():
+    _, X, _ = wide(2, 9, 40)
+    X_after = wide(3, 50, 40)[1]
+    model = StreamingPCA(3).fit(X[:8])
+    first = model.components_.copy()
+    X_before = X.copy()
+    X[:8] = 7.0  # The rows of a fit are its own.
+    model.partial_fit(X_before[8:]).partial_fit(X_after)
+    expected = StreamingPCA(3).fit(np.vstack([X_before, X_after]))
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-10)
+    assert model.n_samples_seen_ == 59
+    assert not np.allclose(first, model.components_)
+
+
+def test_the_moments_of_few_rows_are_theirs():
+    _, X, _ = wide(2, 9, 40)
+    moments, expected = StreamingPCA(3).fit(X).moments_, Moments.of(X)
+    np.testing.assert_array_equal(moments.H, expected.H)
+    assert moments.n == expected.n
+
+
+def test_classes_of_few_rows():
+    rows, X, rng = wide(4, 30, 200, sparse.csr_array)
+    y = np.where(X[:, 0] + rng.random(30) > 0.6, "a", "b")
+    few = PCARidgeClassifier().fit(rows, y)
+    assert few.coef_.shape == (1, 200)
+    probabilities = few.predict_proba(rows)
+    np.testing.assert_allclose(probabilities, few.predict_proba(X), atol=1e-12)
+    # With as many rows as features each row is there as often, and nothing else changes.
+    often = PCARidge(alphas=0.7 * 10).fit(np.tile(X, (10, 1)), np.tile(y == "a", 10))
+    once = PCARidge(alphas=0.7).fit(X, y == "a")
+    np.testing.assert_allclose(often.coef_, once.coef_, atol=1e-9)
+    peer = Ridge(alpha=0.7).fit(X, y == "a")
+    np.testing.assert_allclose(once.coef_, peer.coef_, atol=1e-9)
+
+
+def test_squares_beyond_the_range_are_named():
+    X = np.full((3, 5), 1e308)
+    X[0] = 0.0
+    for model in (PCARidge(), StreamingPCA()):
+        with pytest.raises(ValueError, match=r"range|large|overflow"):
+            model.fit(X, np.arange(3.0))
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+@pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 1e5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_equal_rows_say_the_mean_of_their_targets(container, value, weighted):
+    # Their coordinates once differed by rounding, which was learned from: 6e11 was predicted.
+    X = container(np.full((20, 50), value))
+    y = np.random.default_rng(0).standard_normal(20)
+    labels = np.arange(20) % 2
+    weights = None
+    if weighted:
+        X = container(np.vstack([X.toarray() if sparse.issparse(X) else X, np.zeros((1, 50))]))
+        y, labels = np.append(y, 0.0), np.append(labels, 0)
+        weights = np.append(np.ones(20), 0.0)
+        X = X[::-1]
+        y, labels, weights = y[::-1], labels[::-1], weights[::-1]
+    model = PCARidge().fit(X, y, weights)
+    mean = np.average(y, weights=weights)
+    np.testing.assert_allclose(model.predict(X)[-20:], mean, rtol=1e-12)
+    classifier = PCARidgeClassifier().fit(X, labels, weights)
+    np.testing.assert_allclose(classifier.predict_proba(X)[-20:], 0.5, atol=0.02)
+    pca = StreamingPCA().fit(X, sample_weight=weights)
+    np.testing.assert_allclose(pca.explained_variance_, 0.0, atol=1e-25 * max(value, 1e-10) ** 2)
+    np.testing.assert_allclose(pca.mean_, value, rtol=1e-14)
+
+
+def test_a_class_without_weight_leaves_equal_rows():
+    X = np.vstack([np.random.default_rng(0).random((5, 50)), np.full((15, 50), 0.1)])
+    labels = np.array(["none"] * 5 + ["a", "b", "b"] * 5)
+    model = PCARidgeClassifier(class_weight={"none": 0.0}).fit(X, labels)
+    scores = model.decision_function(X[5:])
+    np.testing.assert_array_equal(scores, np.broadcast_to(scores[0], scores.shape))
+    # Nothing tells rows apart that are equal, so that no feature has a say.
+    np.testing.assert_array_equal(model.coef_, 0.0)
+    shares = np.exp(scores[0]) / np.exp(scores[0]).sum()
+    np.testing.assert_allclose(shares, [1 / 3, 2 / 3, 0.0], atol=0.05)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e3, 1e6])
+def test_rows_far_from_zero(shift):
+    _, X, rng = wide(6, 20, 60)
+    y = X @ rng.standard_normal(60)
+    # What the shift takes of the last bits is gone in both.
+    shifted = (X + shift) - shift
+    expected = PCARidge(alphas=0.1).fit(shifted, y).predict(shifted)
+    found = PCARidge(alphas=0.1).fit(X + shift, y).predict(X + shift)
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-9 * max(shift, 1.0))
+
+
+def test_weights_of_few_rows_are_copied():
+    _, X, _ = wide(2, 9, 40)
+    weights = np.arange(1.0, 10.0)
+    model = StreamingPCA(3).fit(X, sample_weight=weights)
+    given = weights.copy()
+    weights[:] = 1.0
+    np.testing.assert_array_equal(model.moments_.H, Moments.of(X, sample_weight=given).H)
+
+
+@pytest.mark.filterwarnings("ignore:no penalty up to")
+def test_directions_without_variance_say_nothing():
+    rng = np.random.default_rng(0)
+    X, T = rng.standard_normal((30, 200)), rng.standard_normal((5, 200))
+    y = X[:, 0]
+    for scale, alpha in [(1.0, 1e-15), (1.0, 1e-9), (1e7, 1.0), (1e12, 1.0), (1e-12, 1e-30)]:
+        found = PCARidge(alphas=alpha).fit(X * scale, y).predict(T * scale)
+        # Penalties are so small that the coefficients are those of least squares and least norm.
+        least = np.linalg.pinv(X - X.mean(axis=0)) @ (y - y.mean())
+        np.testing.assert_allclose(found, y.mean() + (T - X.mean(axis=0)) @ least, atol=1e-8)
+    # A column that is the sum of two others.
+    X = rng.standard_normal((300, 20))
+    X, y = np.column_stack([X, X[:, 0] + X[:, 1]]), X @ rng.standard_normal(20)
+    T = rng.standard_normal((9, 20))
+    T = np.column_stack([T, T[:, 0] + T[:, 1]])
+    for alpha in (1e-15, 1e-12, 1e-6):
+        found = PCARidge(alphas=alpha).fit(X, y).predict(T)
+        expected = Ridge(alpha, solver="svd").fit(X, y).predict(T)
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+
+
+def test_columns_of_little_variance_are_not_lost():
+    rng = np.random.default_rng(1)
+    X = rng.standard_normal((300, 5)) * [1.0, 1.0, 1.0, 1.0, 1e-5]
+    y = 1e5 * X[:, 4]
+    model = PCARidge(alphas=1e-14).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), y, atol=1e-3)

@@ -82,14 +82,6 @@ def test_whole_weights_are_repeated_rows_and_zeros_are_not_there(rows):
         np.testing.assert_array_equal(getattr(weighted, name), getattr(without, name))
 
 
-def test_rows_without_weights_weigh_one(rows):
-    X, y, _ = rows
-    one = Moments(5, 1).update(X, y)
-    assert_same_moments(Moments(5, 1).update(X, y, np.ones(60)), one)
-    assert one.n_rows == one.n == 60
-    assert isinstance(one.n, int)
-
-
 def test_weighted_moments_merge_and_are_taken_away(rows, rng):
     X, y, _ = rows
     w = rng.random(60) * 3
@@ -298,15 +290,6 @@ def test_equal_rates_count_weights(rng):
     assert_close(found, model.fit(*repeated(counts, X, labels)).score_thresholds_)
 
 
-def test_a_class_of_weight_zero_is_none(rng):
-    X, labels = rng.random((30, 4)), np.arange(30) % 3
-    weight = np.where(labels == 2, 0.0, 1.0)
-    model = PCARidgeClassifier().fit(X, labels, sample_weight=weight)
-    np.testing.assert_array_equal(model.classes_, [0, 1])
-    with pytest.raises(ValueError, match="zero everywhere"):
-        PCARidgeClassifier().fit(X, labels, sample_weight=np.zeros(30))
-
-
 def test_class_weights_of_chunks(rng):
     X, labels = rng.random((60, 4)), np.arange(60) % 3
     expected = (
@@ -339,3 +322,12 @@ def test_components_of_weighted_rows(rows, rng):
     w = rng.random(60)
     one, other = (StreamingPCA(3).fit(X, sample_weight=scale * w) for scale in (1.0, 1e-9))
     assert_close(one.explained_variance_, other.explained_variance_)
+
+
+def test_a_class_of_weight_zero_is_none(rng):
+    X, labels = rng.random((30, 4)), np.arange(30) % 3
+    weight = np.where(labels == 2, 0.0, 1.0)
+    model = PCARidgeClassifier().fit(X, labels, sample_weight=weight)
+    np.testing.assert_array_equal(model.classes_, [0, 1])
+    with pytest.raises(ValueError, match="zero everywhere"):
+        PCARidgeClassifier().fit(X, labels, sample_weight=np.zeros(30))

@@ -1,4 +1,4 @@
-"""The support vector machine in input space: its steps, its scores, and its contract."""
+"""The support vector machine in input space: steps, passes, scores, and its contract."""
 
 import pickle
 
@@ -12,9 +12,9 @@ from sklearn.datasets import load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 
 from histrs import _histrs
+from histrs._calibration import likely_inverse_temperature
 from histrs.svm import IntersectionSVC
-from histrs.svm._input_space import Problem
-from tests.helpers import awkward_histograms
+from histrs.svm._held_out import folds
 from tests.oracles import svm as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -91,39 +91,6 @@ def test_scores_name_the_first_bad_entry(n, n_features, n_classes, value, dtype,
     for x in (X, parts(X), np.asfortranarray(X)):
         with pytest.raises(ValueError, match=rf"X\[{row}, {column}\]"):
             _histrs.svm_scores(x, w, None, 2)
-
-
-PLAIN = {"scale": "none", "fit_intercept": False, "smoothing": "none", "average": False}
-
-
-@pytest.mark.parametrize("options", [PLAIN, {**PLAIN, "scale": "spread", "fit_intercept": True}])
-def test_fit_is_the_algorithm_with_the_drop_of_the_step(rng, options):
-    X, y = awkward_histograms(rng, 30), np.arange(30) % 2
-    X[:, 1] += 1e-3
-    model = IntersectionSVC(max_iter=6, random_state=3, **options).fit(X, y)
-    beyond = X - X.min(axis=0)
-    spread = np.where(beyond.std(axis=0) > 0, beyond.std(axis=0), 1.0)
-    unit = spread if options["scale"] == "spread" else np.ones(X.shape[1])
-    Z = beyond / unit
-    row, entry = Z.sum(axis=1).mean(), Z[Z > 0].mean()
-    np.testing.assert_allclose(model.offset_, X.min(axis=0), rtol=1e-14)
-    np.testing.assert_allclose(model.scale_, unit, rtol=1e-12)
-    np.testing.assert_allclose([model.margin_, model.eta_], [0.03 * row, 0.1 * entry], rtol=1e-12)
-    rows = Z
-    if options["fit_intercept"]:
-        rows = np.hstack([Z, np.full((30, 1), 10 * row + Z.max())])
-    order = np.random.RandomState(3)
-    order.randint(np.iinfo(np.int32).max)
-    w, r = np.zeros(rows.shape[1]), model.eta_
-    for iteration in range(6):
-        r = r / 10 if iteration == 3 else r
-        turn = order.permutation(30)
-        w = oracle.one_pass(rows, 2 * y - 1, np.ones(30), turn, w, model.margin_, r, model.alpha)
-    np.testing.assert_allclose(model.coef_[0], w[: X.shape[1]] * unit, rtol=1e-9, atol=1e-13)
-    b = w[-1] if options["fit_intercept"] else 0.0
-    np.testing.assert_allclose(model.intercept_, [b], rtol=1e-9)
-    scores = [oracle.score(w[: X.shape[1]], z) + b for z in Z]
-    np.testing.assert_allclose(model.decision_function(X), scores, rtol=1e-8, atol=1e-12)
 
 
 def test_where_columns_begin_does_not_matter(rng):
@@ -205,25 +172,6 @@ def test_digits_at_any_scale_and_number_of_threads(digits, smoothing, average):
     assert model.intercept_.any()
 
 
-def test_the_average_is_over_the_passes_after_the_drop(rng):
-    X, y = rng.random((40, 5)), np.arange(40) % 2
-    passes = np.empty((4, 1, 6))
-    with pytest.MonkeyPatch.context() as patch:
-        one_pass = Problem.after_pass
-        kept = iter(passes)
-
-        def keep(self, *arguments):
-            w = next(kept)
-            w[:] = one_pass(self, *arguments)
-            return w
-
-        patch.setattr(Problem, "after_pass", keep)
-        model = IntersectionSVC(max_iter=4, random_state=0, average=True).fit(X, y)
-    mean = passes[2:].mean(axis=0)
-    np.testing.assert_allclose(model.coef_, mean[:, :5] * model.scale_, rtol=1e-14)
-    np.testing.assert_allclose(model.intercept_, mean[:, 5], rtol=1e-14)
-
-
 def test_partial_fit_learns_and_asks_for_classes(digits):
     X, y, X_test, y_test = digits
     model = IntersectionSVC(random_state=0)
@@ -239,17 +187,6 @@ def test_partial_fit_learns_and_asks_for_classes(digits):
     np.testing.assert_array_equal(model.coef_, before)
     with pytest.raises(ValueError, match="balanced"):
         IntersectionSVC(class_weight="balanced").partial_fit(X, y, classes=np.arange(10))
-
-
-def test_weights(rng):
-    X, y = rng.random((40, 5)), np.arange(40) % 2
-    model = IntersectionSVC(max_iter=10, random_state=0)
-    weighted = model.fit(X, y, np.where(y == 1, 3.0, 1.0)).coef_
-    by_class = model.set_params(class_weight={1: 3.0}).fit(X, y).coef_
-    np.testing.assert_array_equal(weighted, by_class)
-    assert not np.array_equal(weighted, model.set_params(class_weight=None).fit(X, y).coef_)
-    without = model.fit(X[10:], y[10:]).coef_
-    np.testing.assert_array_equal(model.fit(X, y, np.arange(40) >= 10).coef_, without)
 
 
 def test_sparsify_and_pickle(digits):
@@ -268,48 +205,6 @@ def test_sparsify_and_pickle(digits):
 def test_a_large_penalty_leaves_nothing(digits):
     X, y, *_ = digits
     assert not IntersectionSVC(alpha=10.0, max_iter=2, random_state=0).fit(X, y).coef_.any()
-
-
-def test_early_stopping(digits):
-    X, y, X_test, y_test = digits
-    model = IntersectionSVC(early_stopping=True, max_iter=200, random_state=0).fit(X, y)
-    assert model.n_iter_ < 200
-    assert model.score(X_test, y_test) > 0.85
-    with pytest.warns(ConvergenceWarning, match="max_iter = 2"):
-        IntersectionSVC(early_stopping=True, max_iter=2, random_state=0).fit(X, y)
-
-
-@pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])
-def test_bad_input_leaves_the_model_as_it_was(rng, value):
-    X, y = rng.random((20, 4)), np.arange(20) % 2
-    model = IntersectionSVC(max_iter=2, random_state=0).fit(X, y)
-    before = model.coef_.copy()
-    X[3, 2] = value
-    for call in (
-        lambda: model.fit(X, y),
-        lambda: model.predict(X),
-        lambda: model.partial_fit(X, y),
-    ):
-        with pytest.raises(ValueError, match=r"X\[3, 2\]"):
-            call()
-    with pytest.raises(ValueError, match="one class"):
-        model.fit(X[:3], [1, 1, 1])
-    np.testing.assert_array_equal(model.coef_, before)
-
-
-def test_the_objective_is_its_definition(rng):
-    X = rng.random((30, 5))
-    signs = np.where(rng.random((3, 30)) < 0.5, -1.0, 1.0)
-    weights = rng.uniform(0.5, 2.0, (3, 30))
-    coef = rng.normal(size=(3, 5))
-    expected = 0.0
-    for s, c, w in zip(signs, weights, coef, strict=True):
-        scores = np.array([oracle.score(w, x) for x in X])
-        losses = c * np.maximum(0.0, 0.7 - s * scores)
-        expected += 0.3 * np.abs(w).sum() + losses.mean()
-    for container in (np.asarray, sparse.csr_array):
-        found = Problem(container(X), signs, weights, 0.7, 0.3, 2).objective(coef)
-        assert found == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("by", ["sample_weight", "class_weight"])
@@ -370,3 +265,322 @@ def test_the_intercept_stays_between_batches(rng):
     ):
         model.set_params(fit_intercept=False).partial_fit(X, y)
     assert model.set_params(fit_intercept=True).partial_fit(X, y).n_iter_ == 2
+
+
+def test_weights(rng):
+    X, y = rng.random((40, 5)), np.arange(40) % 2
+    model = IntersectionSVC(max_iter=10, random_state=0)
+    weighted = model.fit(X, y, np.where(y == 1, 3.0, 1.0)).coef_
+    by_class = model.set_params(class_weight={1: 3.0}).fit(X, y).coef_
+    np.testing.assert_array_equal(weighted, by_class)
+    assert not np.array_equal(weighted, model.set_params(class_weight=None).fit(X, y).coef_)
+    without = model.fit(X[10:], y[10:]).coef_
+    np.testing.assert_array_equal(model.fit(X, y, np.arange(40) >= 10).coef_, without)
+
+
+# ---- passes --------------------------------------------------------------------------------------
+
+
+def trained(X, y, model, weights=None):
+    """Return the oracle's weights, passes and best objective, in units of the columns."""
+    n = len(X)
+    begin = np.where((X > 0).all(axis=0), X.min(axis=0), 0.0)
+    Z = X - begin
+    largest = Z.max() if model.smoothing == "continuation" else 0.0
+    margin, r = model.margin * Z.sum() / n, model.eta0 * Z[Z > 0].mean()
+    if model.fit_intercept:
+        Z = np.hstack([Z, np.full((n, 1), 10 * Z.sum() / n + Z.max())])
+    random = np.random.RandomState(model.random_state)
+    random.randint(np.iinfo(np.int32).max)
+    orders = [random.permutation(n) for _ in range(model.max_iter)]
+    classes = np.unique(y)[1 if len(np.unique(y)) == 2 else 0 :]
+    signs = np.where(y == classes[:, None], 1.0, -1.0)
+    weights = np.ones(n) if weights is None else weights
+    mean = weights.mean()
+    w, passes, best = oracle.training(
+        *(Z, signs, np.tile(weights / mean, (len(signs), 1)), orders, margin, r),
+        model.alpha / mean,
+        largest=largest,
+        averaged=model.average,
+        early=model.early_stopping,
+    )
+    return w, passes, best * mean
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.random((30, 5)) * (rng.random((30, 5)) < 0.8)
+    X[:, 1] += 0.2
+    return X, np.argmax(X[:, :3] + 0.4 * rng.random((30, 3)), axis=1)
+
+
+@pytest.mark.parametrize("smoothing", ["none", "continuation"])
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("max_iter", [1, 2, 7, 8])
+@pytest.mark.parametrize("class_weight", [None, {0: 3.0, 1: 0.5}])
+def test_training_is_the_algorithm(rows, smoothing, average, max_iter, class_weight):
+    X, y = rows
+    model = IntersectionSVC(
+        scale="none", smoothing=smoothing, average=average, max_iter=max_iter, random_state=5,
+        class_weight=class_weight, alpha=0.01,
+    ).fit(X, y)  # fmt: skip
+    weights = np.array([(class_weight or {}).get(k, 1.0) for k in y])
+    w, passes, _ = trained(X, y, model, weights)
+    assert model.n_iter_ == passes == max_iter
+    np.testing.assert_allclose(model.coef_, w[:, :5], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.intercept_, w[:, 5], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("smoothing", ["none", "continuation"])
+@pytest.mark.parametrize("eta0", [0.02, 0.1, 0.4])
+def test_early_stopping_drops_the_step_and_then_ends(rows, smoothing, eta0):
+    X, y = rows
+    model = IntersectionSVC(
+        scale="none", smoothing=smoothing, fit_intercept=False, early_stopping=True, max_iter=300,
+        eta0=eta0, random_state=5,
+    ).fit(X, y)  # fmt: skip
+    w, passes, _ = trained(X, y, model)
+    assert model.n_iter_ == passes < 300
+    np.testing.assert_allclose(model.coef_, w, rtol=1e-9, atol=1e-12)
+    assert not model.intercept_.any()
+
+
+def test_the_intercept_is_learned_beside_an_enormous_entry(rows):
+    X, y = rows
+    X[0, 0] = 1000.0
+    model = IntersectionSVC(scale="none", smoothing="none", max_iter=6, random_state=5).fit(X, y)
+    w, _, _ = trained(X, y, model)
+    np.testing.assert_allclose(model.coef_, w[:, :5], rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(model.intercept_, w[:, 5], rtol=1e-9, atol=1e-12)
+    assert model.intercept_.any()
+
+
+def test_the_warning_tells_the_objective(rows):
+    X, y = rows
+    model = IntersectionSVC(
+        scale="none", smoothing="none", early_stopping=True, max_iter=4, random_state=5,
+        class_weight={0: 4.0},
+    )  # fmt: skip
+    _, _, best = trained(X, y, model, np.where(y == 0, 4.0, 1.0))
+    with pytest.warns(ConvergenceWarning, match=rf"The objective, {best:.3g}, was still falling"):
+        model.fit(X, y)
+
+
+def test_an_objective_of_zero_falls_no_more():
+    X, y = np.tile(np.eye(2), (10, 1)), np.tile([0, 1], 10)
+    model = IntersectionSVC(
+        alpha=0.0, smoothing="none", early_stopping=True, max_iter=100, random_state=0
+    ).fit(X, y)
+    scores = np.where(y == 1, 1, -1) * model.decision_function(X)
+    assert np.all(scores >= model.margin_)
+    assert model.n_iter_ < 100
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_entries_whose_squares_overflow_get_units(rng, container):
+    X = rng.random((50, 5)) * 1e200
+    y = X[:, 0] > X[:, 1]
+    model = IntersectionSVC(random_state=0).fit(container(X), y)
+    assert np.all(model.scale_ > 1e199)
+    assert model.score(container(X), y) > 0.8
+
+
+# ---- further batches ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("average", [False, True])
+@pytest.mark.parametrize("first", ["fit", "partial_fit"])
+def test_batches_are_passes_that_go_on(rows, average, first):
+    X, y = rows
+    # The same units and lengths in each batch.
+    X = np.vstack([X, X[::-1]])
+    y = np.append(y, y[::-1])
+    weights = np.random.default_rng(1).random(60) + 0.5
+    model = IntersectionSVC(
+        scale="none", fit_intercept=False, smoothing="none", average=average, max_iter=3,
+        alpha=0.01, random_state=5, class_weight={1: 2.0},
+    )  # fmt: skip
+    signs = np.where(y == np.arange(3)[:, None], 1.0, -1.0)
+    by_class = np.where(y == 1, 2.0, 1.0)
+    random = np.random.RandomState(5)
+    if first == "fit":
+        model.fit(X, y)
+        seed, w, kept = random.randint(np.iinfo(np.int32).max), None, []
+        w = model._steps.last
+        kept = [model.coef_] * 2 if average else []
+    else:
+        model.partial_fit(X, y, [0, 1, 2], weights)
+        seed = random.randint(np.iinfo(np.int32).max)
+        w = one_batch(model, X, signs, weights * by_class, random.permutation(60), np.zeros((3, 5)))
+        kept = [w]
+        expected = np.mean(kept, axis=0)
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-9, atol=1e-12)
+    for _ in range(2):
+        model.partial_fit(X, y, sample_weight=weights)
+        random = np.random.RandomState(seed)
+        seed = random.randint(np.iinfo(np.int32).max)
+        w = one_batch(model, X, signs, weights * by_class, random.permutation(60), w)
+        kept.append(w)
+        expected = np.mean(kept, axis=0) if average else w
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-9, atol=1e-12)
+    assert model.n_iter_ == (5 if first == "fit" else 3)
+
+
+def one_batch(model, X, signs, weights, order, w):
+    begin = np.where((X > 0).all(axis=0), X.min(axis=0), 0.0)
+    steps = model.margin_, model.eta_, model.alpha
+    return np.array(
+        [
+            oracle.one_pass(X - begin, s, weights, order, v, *steps)
+            for s, v in zip(signs, w, strict=True)
+        ]
+    )
+
+
+def test_what_partial_fit_refuses(rows):
+    X, y = rows
+    model = IntersectionSVC(random_state=0)
+    with pytest.raises(ValueError, match="classes must be passed on the first call"):
+        model.partial_fit(X, y)
+    with pytest.raises(ValueError, match="number of classes has to be greater than one"):
+        model.partial_fit(X[y == 1], y[y == 1], classes=[1])
+    with pytest.raises(ValueError, match="y holds 2, which is not in classes; list it there"):
+        model.partial_fit(X, y, classes=[0, 1])
+    assert not hasattr(model, "coef_")
+    model.partial_fit(X, y, classes=[2, 0, 1])
+    model.partial_fit(X, y, classes=[0, 1, 2])
+    with pytest.raises(ValueError, match=r"classes = \[0, 1\] differ from those before"):
+        model.partial_fit(X[y < 2], y[y < 2], classes=[0, 1])
+    assert model.n_iter_ == 2
+
+
+def test_units_and_lengths_of_batches(rng):
+    # A column varies for the first time in the second batch, and another one in the third.
+    first = np.array([[1.0, 2.0, 0.0], [3.0, 2.0, 0.0]])
+    second = np.array([[2.0, 5.0, 0.0], [2.0, 4.0, 0.0], [1.0, 2.0, 0.0]])
+    third = np.array([[2.0, 3.0, 4.0], [9.0, 9.0, 0.0]])
+    last = 100 * rng.random((4, 3))
+    for container in (np.asarray, sparse.csr_array):
+        model = IntersectionSVC(scale="spread", random_state=0)
+        model.partial_fit(container(first), [0, 1], classes=[0, 1])
+        assert model.scale_.tolist() == [1.0, 1.0, 1.0]
+        model.partial_fit(container(second), [0, 1, 1])
+        seen = np.vstack([first, second])
+        np.testing.assert_allclose(model.scale_, [1.0, seen[:, 1].std(), 1.0], rtol=1e-9)
+        assert model.offset_.tolist() == [1.0, 2.0, 0.0]
+        model.partial_fit(container(third), [0, 1])
+        spread = np.append(seen[:, 2], third[:, 2]).std()
+        np.testing.assert_allclose(model.scale_, [1.0, seen[:, 1].std(), spread], rtol=1e-9)
+        kept = model.scale_, model.offset_, model.eta_, model.margin_
+        model.partial_fit(container(last), [0, 1, 1, 0])
+        for a, b in zip(
+            kept, (model.scale_, model.offset_, model.eta_, model.margin_), strict=True
+        ):
+            np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_lengths_are_those_up_to_the_last_column_that_varied(rng, container):
+    # In which batch each column varies for the first time, of which others stay as they are.
+    first = np.array([0, 0, 2, 4])
+    model = IntersectionSVC(scale="none", margin=0.5, eta0=0.25, random_state=0)
+    seen = np.empty((0, 4))
+    for batch in range(6):
+        X = np.where(first <= batch, (1 + rng.random((5, 4))) * 3.0**batch, 2.0)
+        model.partial_fit(container(X), [0, 1, 1, 0, 1], classes=[0, 1])
+        seen = np.vstack([seen, np.maximum(X - model.offset_, 0.0)])
+        if batch in first:
+            expected = 0.5 * seen.sum(axis=1).mean(), 0.25 * seen[seen > 0].mean()
+        np.testing.assert_allclose([model.margin_, model.eta_], expected, rtol=1e-12)
+
+
+def test_columns_that_vary_later_get_the_units_that_others_needed(rng):
+    X = np.column_stack([1e6 * rng.random(20), rng.random((20, 3))])
+    X[:10, 3] = 0.0
+    for scale in ("auto", "spread"):
+        model = IntersectionSVC(scale=scale, random_state=0)
+        model.partial_fit(X[:10], np.arange(10) % 2, classes=[0, 1])
+        model.partial_fit(X[10:], np.arange(10) % 2)
+        units = [*X[:10, :3].std(axis=0), X[:, 3].std()]
+        np.testing.assert_allclose(model.scale_, units, rtol=1e-9)
+
+
+# ---- answers ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_probabilities_are_a_softmax_of_scores(rows, n_classes):
+    X, y = rows
+    y = y % n_classes
+    model = IntersectionSVC(probability=True, random_state=0).fit(X, y)
+    scores = model.decision_function(X)
+    logits = np.column_stack([np.zeros(30), scores]) if n_classes == 2 else scores
+    P = np.exp(model.inverse_temperature_ * logits)
+    np.testing.assert_allclose(model.predict_proba(X), P / P.sum(axis=1, keepdims=True), rtol=1e-9)
+    np.testing.assert_array_equal(model.coef_, IntersectionSVC(random_state=0).fit(X, y).coef_)
+    # They are those of this fit.
+    assert not hasattr(model.set_params(probability=False).fit(X, y), "predict_proba")
+    model.set_params(probability=True).fit(X, y)
+    assert not hasattr(model.partial_fit(X, y), "predict_proba")
+    assert hasattr(IntersectionSVC(probability=True), "predict_proba")
+    assert not hasattr(IntersectionSVC(), "predict_proba")
+
+
+def test_probabilities_need_rows_to_hold_out():
+    with pytest.raises(ValueError, match="probability = True needs two rows of a class or more"):
+        IntersectionSVC(probability=True).fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_the_temperature_is_the_likeliest_for_rows_held_out(rows, n_classes):
+    X, y = rows
+    y = y % n_classes
+    weight = np.random.default_rng(2).random(30) + 0.1
+    model = IntersectionSVC(random_state=3, class_weight={0: 2.0}, probability=True)
+    model.fit(X, y, weight)
+    plain = clone(model).set_params(probability=False)
+    logits = np.zeros((30, n_classes))
+    for learned, others in folds(y, np.random.RandomState(3)):
+        plain.fit(X[learned], y[learned], weight[learned])
+        found = plain.decision_function(X[others])
+        logits[others, 3 - n_classes :] = found.reshape(len(others), -1)
+    total = weight * np.where(y == 0, 2.0, 1.0)
+    distances = logits.max(axis=1, keepdims=True) - logits
+    expected = likely_inverse_temperature(distances, y, total, weight)
+    assert model.inverse_temperature_ == pytest.approx(expected, rel=1e-6)
+
+
+def test_scores_in_single_precision_may_be_infinite(rows):
+    X, y = rows
+    model = IntersectionSVC(random_state=0).fit(X, y)
+    model.intercept_[:] = [1e300, 0.0, -1e300]
+    scores = model.decision_function(X.astype(np.float32))
+    assert scores.dtype == np.float32
+    assert np.all(scores[:, 0] == np.inf)
+    assert np.isfinite(scores[:, 1]).all()
+    assert np.all(scores[:, 2] == -np.inf)
+    # In double precision, none of the differences of scores is above the range.
+    model.inverse_temperature_ = 4.0
+    model.intercept_[:] = [1.5e308, 0.0, -1.5e308]
+    np.testing.assert_array_equal(model.predict_proba(X), np.tile([1.0, 0.0, 0.0], (30, 1)))
+
+
+def test_the_columns_are_those_of_the_fit(rows):
+    X, y = rows
+    model = IntersectionSVC(random_state=0)
+    for call in (lambda: model.predict(X), model.sparsify, model.densify):
+        with pytest.raises(NotFittedError):
+            call()
+    model.fit(X, y)
+    for call in (model.predict, lambda X: model.partial_fit(X, y)):
+        with pytest.raises(ValueError, match="X has 3 features, but Intersection"):
+            call(X[:, :3])
+    assert model.fit(X[:, :3], y).n_features_in_ == 3
+    with pytest.raises(ValueError, match="Unknown label type: continuous"):
+        model.fit(X, X[:, 0])
+
+
+def test_passes_of_folds_are_not_shown(rows, capsys, monkeypatch):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    IntersectionSVC(probability=True, max_iter=3, verbose=1, random_state=0).fit(*rows)
+    assert len(capsys.readouterr().err.splitlines()) == 3

@@ -427,9 +427,10 @@ def test_barycentres_are_their_definition(data, M, debiased, seed):
     assert info.converged.all()
 
 
-@pytest.mark.parametrize("reg", [1.0, 0.05, 0.01])
+@pytest.mark.parametrize(
+    ("n", "reg"), [(1, 1.0), (9, 1.0), (1, 0.05), (9, 0.05), (1, 0.01), (3, 0.01)]
+)
 @pytest.mark.parametrize("empty", [0.0, 0.4])
-@pytest.mark.parametrize("n", [1, 3, 9])
 def test_barycentres_in_every_domain(rng, reg, empty, n):
     X, M = words(rng, n, 23)
     X[rng.random(X.shape) < empty] = 0.0
@@ -463,11 +464,11 @@ def test_debiased_barycentres(rng, reg):
     np.testing.assert_allclose(itself, X[0], atol=2e-3)
 
 
-@pytest.mark.parametrize("debiased", [False, True])
-@pytest.mark.parametrize("reg", [1e-3, 2e-2])
+@pytest.mark.slow
+@pytest.mark.parametrize(("reg", "debiased"), [(1e-3, False), (2e-2, True)])
 def test_pot_has_the_same_barycentre_in_the_log_domain(rng, reg, debiased):
     ot = pytest.importorskip("ot", reason="POT is not installed: pip install POT")
-    places = np.linspace(0, 1, 24)
+    places = np.linspace(0, 1, 16)
     M = np.square(places[:, None] - places)
     X = np.exp(-0.5 * np.square((places - [[0.25], [0.5], [0.8]]) / [[0.1], [0.15], [0.05]])) + 1e-6
     X /= X.sum(axis=1, keepdims=True)
@@ -541,21 +542,21 @@ def test_a_barycentre_that_does_not_converge(rng):
 # ---- divergences ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-def test_divergences_are_their_definition_and_those_of_pot(rng, container):
+def test_divergences_are_their_definition_and_those_of_pot(rng):
     ot = pytest.importorskip("ot")
     X, M = words(rng, 5, 7)
     Y = words(rng, 4, 7)[0]
-    found = sinkhorn_divergences(container(X), container(Y), M=M, reg=0.3)
+    found = sinkhorn_divergences(X, Y, M=M, reg=0.3)
+    stored = sinkhorn_divergences(sparse.csr_array(X), sparse.csr_array(Y), M=M, reg=0.3)
+    np.testing.assert_allclose(stored, found, atol=1e-8)
 
     def regularized(a, b):
         plan = ot.sinkhorn(a, b, M, 0.3, stopThr=1e-13, numItermax=20_000)
         return np.sum(plan * M) + 0.3 * np.sum(plan * np.log(plan))
 
-    for i, a in enumerate(X):
-        for j, b in enumerate(Y):
-            own = 0.5 * (regularized(a, a) + regularized(b, b))
-            np.testing.assert_allclose(found[i, j], regularized(a, b) - own, atol=1e-8)
+    own = [np.array([regularized(a, a) for a in rows]) / 2 for rows in (X, Y)]
+    between = np.array([[regularized(a, b) for b in Y] for a in X])
+    np.testing.assert_allclose(found, between - own[0][:, None] - own[1], atol=1e-8)
     square = sinkhorn_divergences(X, M=M, reg=0.3)
     np.testing.assert_array_equal(np.diagonal(square), 0.0)
     np.testing.assert_allclose(square, sinkhorn_divergences(X, X, M=M, reg=0.3), atol=1e-8)

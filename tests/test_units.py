@@ -1,9 +1,12 @@
-"""Targets and columns of any unit: what is predicted scales with them."""
+"""Units, odd columns and empty columns: what is predicted scales with them, or does not change."""
 
 import warnings
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs.gaussian_process import (
@@ -11,7 +14,9 @@ from histrs.gaussian_process import (
     IntersectionGPRegressor,
     LikelihoodSearch,
 )
+from histrs.gaussian_process._bound.scores import SumOfScores
 from histrs.gaussian_process.kernels import Intersection
+from histrs.svm import BundleSVC, IntersectionSVC
 from tests.all_estimators import CASES, data
 from tests.helpers import assert_close, build
 
@@ -140,24 +145,6 @@ def test_classes_share_unless_told(rng):
     assert model.score(X, y) > 0.6
 
 
-def test_given_values_for_each_target(rng):
-    X, y = smooth(rng)
-    Y = np.column_stack([y, 10 * y])
-    parameters = {"optimizer": None, "variance": "exact"}
-    both = build(IntersectionGPRegressor, noise=[0.1, 0.5], amplitude=[1.0, 2.0], **parameters).fit(
-        X, Y
-    )
-    mean, std = both.predict(X, return_std=True)
-    for k, (noise, amplitude) in enumerate([(0.1, 1.0), (0.5, 2.0)]):
-        alone = build(IntersectionGPRegressor, noise=noise, amplitude=amplitude, **parameters)
-        expected_mean, expected_std = alone.fit(X, Y[:, k]).predict(X, return_std=True)
-        np.testing.assert_allclose(mean[:, k], expected_mean, rtol=1e-8)
-        np.testing.assert_allclose(std[:, k], expected_std, rtol=1e-8)
-    for noise in ([0.1, 0.2, 0.3], [0.1, -0.2], [0.1, np.nan]):
-        with pytest.raises(ValueError, match="noise"):
-            build(IntersectionGPRegressor, noise=noise, **parameters).fit(X, Y)
-
-
 @pytest.mark.parametrize("value", [0.0, 7.0, 1e160, 1e-300])
 def test_constant_targets(rng, value):
     X = rng.random((20, 2))
@@ -239,3 +226,245 @@ def test_a_column_that_carries_the_kernel_is_named(rng):
                 optimizer=None,
                 random_state=0,
             ).fit(rows, X[:, 0])
+
+
+# ---- one odd column, row, value or class ---------------------------------------------------------
+
+COLUMN = 28
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return X[:500], y[:500]
+
+
+def column_times(factor):
+    return lambda X: X[:, COLUMN].__imul__(factor)
+
+
+def entry(value):
+    return lambda X: X.__setitem__((5, COLUMN), value)
+
+
+ODD = {
+    "zeros": lambda X: X[:, COLUMN].fill(0.0),
+    "a constant": lambda X: X[:, COLUMN].fill(7.0),
+    "negative zeros": lambda X: X[:, COLUMN].fill(-0.0),
+    "one negative zero": entry(-0.0),
+    "one number that is no whole one": entry(3.7),
+    "numbers that are no whole ones": column_times(1.37),
+    "one large number": entry(1e3),
+    "one huge number": entry(1e9),
+    "tiny numbers": column_times(1e-200),
+    "huge numbers": column_times(1e200),
+    "one row alone": lambda X: (X[:, COLUMN].fill(0.0), entry(3.0)(X)),
+    "those of another column": lambda X: X[:, COLUMN].__setitem__(slice(None), X[:, COLUMN + 1]),
+    "a row of zeros": lambda X: X[5].fill(0.0),
+    "one large row": lambda X: X[5].__imul__(10.0),
+    "one huge row": lambda X: X[5].__imul__(1e3),
+    "equal rows": lambda X: X.__setitem__(slice(0, 9), X[9]),
+}
+
+
+def made_odd(X, name):
+    """Return rows with a column, a row or a value that is odd."""
+    rows = X.astype(np.float64)
+    ODD[name](rows)
+    return rows
+
+
+MODELS = {
+    "classifier": lambda: IntersectionGPClassifier(
+        optimizer=None, calibration=None, random_state=0
+    ),
+    "regressor": lambda: IntersectionGPRegressor(optimizer=None, random_state=0),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("kind", MODELS)
+def test_tables_stay_in_bytes(digits, kind, name):
+    X, y = digits
+    rows = made_odd(X, name)
+    model = MODELS[kind]().fit(rows, y)
+    exact = (model.decision_function if kind == "classifier" else model.predict)(rows)
+    model.set_params(n_bins=100)
+    found = (model.decision_function if kind == "classifier" else model.predict)(rows)
+    assert model._state()["_posterior"].score(model._predicted, 100).takes_features
+    error = np.abs(found - exact)
+    assert np.all(error <= model.quantization_error_bound_ * (1 + 1e-9))
+    assert np.sqrt((error**2).mean()) < 0.02 * exact.std()
+
+
+@pytest.mark.parametrize("intercept_variance", ["auto", 0.0])
+def test_tables_of_a_class_without_rows_stay_in_bytes(digits, intercept_variance):
+    X, y = digits
+    model = MODELS["classifier"]().set_params(
+        kernel=Intersection(intercept_variance=intercept_variance)
+    )
+    model.partial_fit(X, y, classes=np.arange(11))
+    exact = model.decision_function(X)
+    model.set_params(n_bins=100)
+    assert model._state()["_posterior"].score(model._predicted, 100).takes_features
+    error = np.abs(model.decision_function(X) - exact)
+    assert np.all(error <= model.quantization_error_bound_ * (1 + 1e-9))
+    assert np.sqrt((error**2).mean()) < 0.02 * exact[:, :10].std()
+
+
+def test_tables_of_a_rare_class_stay_in_bytes(digits):
+    X, y = digits
+    y = np.where(y == 3, 2, y)
+    y[0] = 3
+    model = MODELS["classifier"]().fit(X, y).set_params(n_bins=100)
+    assert model._state()["_posterior"].score(model._predicted, 100).takes_features
+
+
+@pytest.mark.parametrize("weights", ["scale", None])
+@pytest.mark.parametrize("name", ["one large number", "one large row"])
+def test_what_is_odd_is_beside_the_bytes(digits, weights, name):
+    X, y = digits
+    rows = made_odd(X, name)
+    model = IntersectionGPRegressor(
+        Intersection(feature_weights=weights), optimizer=None, random_state=0
+    )
+    model.fit(rows, np.column_stack([y, y == 3]))
+    exact = model.predict(rows)
+    model.set_params(n_bins=100)
+    score = model._state()["_posterior"].score("mean", 100)
+    beside = score if score._intercepts is None else score._first
+    assert isinstance(beside, SumOfScores)
+    assert beside._second is not None
+    found = model.predict(rows)
+    for others in (np.asfortranarray(rows), sparse.csr_array(rows), sparse.csc_array(rows)):
+        np.testing.assert_allclose(model.predict(others), found, rtol=1e-12)
+    np.testing.assert_allclose(model.predict(rows[5:6]), found[5:6], rtol=1e-12)
+    np.testing.assert_allclose(model.predict(rows.astype(np.float32)), found, rtol=1e-5, atol=1e-4)
+    # Of bytes as of the numbers that they are.
+    as_bytes = X.astype(np.uint8)
+    np.testing.assert_allclose(model.predict(as_bytes), model.predict(X), rtol=1e-5, atol=1e-4)
+    assert np.all(np.abs(found - exact) <= model.quantization_error_bound_ * (1 + 1e-9))
+    for bad in (np.nan, -1.0):
+        for column in (COLUMN, 3):
+            spoiled = rows.copy()
+            spoiled[7, column] = bad
+            with pytest.raises(ValueError, match=rf"X\[7, {column}\]"):
+                model.predict(spoiled)
+
+
+COUNTED = {
+    "steps of conjugate gradients": lambda: IntersectionGPRegressor(
+        optimizer=None, solver="cg", random_state=0
+    ),
+    "those of a classifier": lambda: IntersectionGPClassifier(
+        optimizer=None, calibration=None, solver="cg", random_state=0
+    ),
+    "epochs of a support vector machine": lambda: IntersectionSVC(random_state=0),
+    "cutting planes": lambda: BundleSVC(alpha=0.01, random_state=0),
+}
+
+
+@pytest.mark.parametrize("counted", COUNTED)
+@pytest.mark.filterwarnings("ignore")
+def test_iterations_are_at_most_twice_as_many(digits, counted):
+    X, y = digits
+    plain = np.max(COUNTED[counted]().fit(X, y).n_iter_)
+    # Squares of the last overflow, which linear models say.
+    for name in set(ODD) - ({"huge numbers"} if counted == "cutting planes" else set()):
+        found = np.max(COUNTED[counted]().fit(made_odd(X, name), y).n_iter_)
+        assert found <= 2 * plain, name
+
+
+# ---- columns that hold nothing -------------------------------------------------------------------
+
+N_COLUMNS = 100_000
+
+
+@pytest.fixture(scope="module")
+def rows():
+    """Rows with few entries: their columns, and the same among many empty ones."""
+    rng = np.random.default_rng(0)
+    narrow = sparse.random_array((60, 40), density=0.2, format="csr", random_state=rng)
+    narrow.data += 0.1
+    numbers = np.sort(rng.choice(N_COLUMNS, 40, replace=False))
+    wide = sparse.csr_array(
+        (narrow.data, numbers[narrow.indices], narrow.indptr), shape=(60, N_COLUMNS)
+    )
+    return narrow, wide, np.asarray(narrow.sum(axis=1)) + rng.normal(size=60)
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"noise": 0.1, "optimizer": None},
+        {"feature_transform": "power", "exponent": 0.5, "noise": 0.1, "optimizer": None},
+        {"solver": "cg", "noise": 0.1, "optimizer": None, "tol": 1e-12},
+        {"solver": "coordinate-descent", "noise": 0.5, "optimizer": None},
+        {"smoothness": "cubic"},
+        {"n_bins": 64},
+        {"feature_weights": "relevance"},
+    ],
+    ids=str,
+)
+def test_empty_columns_change_no_regression(rows, parameters):
+    narrow, wide, y = rows
+    few, all_ = (
+        build(IntersectionGPRegressor, **parameters).fit(X[:50], y[:50]) for X in (narrow, wide)
+    )
+    assert_allclose(all_.dual_coef_, few.dual_coef_, rtol=1e-6, atol=1e-9)
+    assert_allclose(all_.predict(wide[50:]), few.predict(narrow[50:]), rtol=1e-6, atol=1e-9)
+    found, wanted = (
+        model.predict(X[50:], return_std=True)[1] for model, X in ((all_, wide), (few, narrow))
+    )
+    assert_allclose(found, wanted, rtol=1e-6)
+
+
+def test_empty_columns_change_no_update(rows):
+    narrow, wide, y = rows
+    few, all_ = (
+        IntersectionGPRegressor(noise=0.1, optimizer=None)
+        .fit(X[:30], y[:30])
+        .partial_fit(X[30:], y[30:])
+        .forget([3, 40])
+        for X in (narrow, wide)
+    )
+    assert_allclose(all_.predict(wide), few.predict(narrow), rtol=1e-6)
+
+
+def test_empty_columns_change_no_class(rows):
+    narrow, wide, y = rows
+    labels = y > np.median(y)
+    few, all_ = (IntersectionGPClassifier().fit(X, labels) for X in (narrow, wide))
+    assert_array_equal(all_.predict(wide), few.predict(narrow))
+    assert_allclose(all_.predict_proba(wide), few.predict_proba(narrow), rtol=1e-6)
+
+
+def test_features_that_were_never_seen_add_to_the_variance_alone(rows):
+    _, wide, y = rows
+    model = IntersectionGPRegressor(
+        Intersection(feature_weights=None), noise=0.1, optimizer=None
+    ).fit(wide, y)
+    row = wide[[0]].tolil()
+    unseen = next(d for d in range(N_COLUMNS) if d not in set(wide.indices))
+    row[0, unseen] = 2.0
+    before, after = (model.predict(X, return_std=True) for X in (wide[[0]], sparse.csr_array(row)))
+    assert_allclose(after[0], before[0])
+    rise = after[1] ** 2 - before[1] ** 2
+    assert_allclose(rise, 2.0 * model.amplitude_ * y.var(), rtol=1e-6)
+
+
+def test_terms_and_tables_of_empty_columns_are_zero(rows):
+    narrow, wide, y = rows
+    few, all_ = (
+        IntersectionGPRegressor(noise=0.1, optimizer=None).fit(X, y) for X in (narrow, wide)
+    )
+    numbers = np.unique(wide.indices)
+    wanted, found = few.explain(narrow[:3]), all_.explain(wide[:3])
+    for name in ("values", "std"):
+        terms = getattr(found, name)
+        assert_allclose(terms[:, numbers], getattr(wanted, name), rtol=1e-6, atol=1e-12)
+        assert not np.any(np.delete(terms, numbers, axis=1))
+    tables = all_.export_tables(16)
+    scores = few.export_tables(16).scores(narrow[:9].toarray())
+    assert_allclose(tables.scores(wide[:9].toarray()), scores)

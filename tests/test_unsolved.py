@@ -8,9 +8,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_info
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process._bound import additive
 from histrs.gaussian_process._systems import system as _system
 from tests.helpers import assert_close, build
 from tests.oracles import intersection as oracle
@@ -101,6 +101,28 @@ def test_without_memory_for_a_factor_the_other_preconditioner_has_its_turn(rng, 
     assert 60 < model.n_iter_.max() < 120
     exact = build(IntersectionGPRegressor, **{**parameters, "solver": "cholesky"}).fit(X, y)
     assert_close(model.predict(X), exact.predict(X), 1e-3)
+    # After knots, pivots; of either, as many iterations as are allowed.
+    parameters |= {"preconditioner": "knots", "max_iter": 2}
+    with pytest.warns(ConvergenceWarning, match="stopped after"):
+        assert build(IntersectionGPRegressor, **parameters).fit(X, y).n_iter_.max() == 4
+
+
+def test_smooth_functions_have_no_other_preconditioner(rng, monkeypatch):
+    iterate_first(monkeypatch)
+    monkeypatch.setattr(_system, "physical_memory", lambda: 0.0)
+    X = rng.random((200, 3))
+    options = {"smoothness": "cubic", "optimizer": None, "noise": 1e-6, "max_iter": 2}
+    with pytest.warns(ConvergenceWarning, match="stopped after"):
+        model = build(IntersectionGPRegressor, **options).fit(X, np.sin(9 * X).sum(axis=1))
+    assert model.n_iter_.max() == 2
+
+
+@pytest.mark.parametrize(("most", "iterates"), [(200, False), (199, True)])
+def test_of_more_rows_than_a_factor_is_for_iterations_solve(rng, monkeypatch, most, iterates):
+    monkeypatch.setattr(additive, "_MAX_CHOLESKY_ROWS", most)
+    X = rng.random((200, 3))
+    model = build(IntersectionGPRegressor, optimizer=None, noise=0.01).fit(X, X.sum(axis=1))
+    assert (model.n_iter_.max() > 1) == iterates
 
 
 # ---- threads -----------------------------------------------------------------------------------
@@ -148,23 +170,3 @@ def test_predictions_are_of_one_of_the_states(rng, model_class):
     distances = [[np.max(np.abs(numbers - state)) for state in states] for numbers in found]
     apart = np.max(np.abs(states[0] - states[1]))
     assert np.max(np.min(distances, axis=1)) < 1e-6 * apart
-
-
-def test_two_fits_at_once_leave_the_threads_of_blas(rng):
-    def count():
-        return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
-
-    X, y = rng.random((300, 5)), rng.random(300)
-    before = count()
-    with ThreadPoolExecutor(2) as pool:
-        for _ in range(3):
-            fits = [
-                pool.submit(model.fit, X, target)
-                for model, target in [
-                    (IntersectionGPRegressor(random_state=0), y),
-                    (IntersectionGPClassifier(solver="cg", random_state=0), y > 0.5),
-                ]
-            ]
-            for fit in fits:
-                fit.result()
-    assert count() == before

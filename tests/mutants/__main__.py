@@ -38,7 +38,7 @@ PARTS = ["neighbors", "svm", "prototypes", "metrics", "gaussian_process"]
 # Much time for little: pages and data, and what scikit-learn and a table ask of every estimator.
 # Frames of polars wait for ever in a process that was forked.
 LEFT_OUT = re.compile(
-    r"test_(estimator_checks|frames|imports|numbers|pages|papers|streaming_names|(real|quality)_?.*)\.py"
+    r"test_(estimator_checks|frames|imports|numbers|pages|papers|streaming_tables|(real|quality)_?.*)\.py"
 )
 # Seconds of processor time of a test under the tracer, beyond which no mutant meets it.
 SLOW = 20.0

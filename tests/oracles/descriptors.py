@@ -46,21 +46,6 @@ def squared_distances(x, words):
     return np.array([np.sum((words - point) ** 2, axis=1) for point in x])
 
 
-def nearest_words(x, words):
-    """The nearest word of every feature, and the sum of the squared distances."""
-    distances = squared_distances(x, words)
-    return np.argmin(distances, axis=1), np.sum(np.min(distances, axis=1))
-
-
-def drawn_words(x, draws):
-    """Arthur and Vassilvitskii, 2007: rows, each with probability its squared distance."""
-    rows = [int(draws[0] * len(x))]
-    for draw in draws[1:]:
-        closest = np.min(squared_distances(x, x[rows]), axis=1)
-        rows.append(int(np.searchsorted(np.cumsum(closest), draw * closest.sum(), side="right")))
-    return rows
-
-
 def cell(position, rows, columns):
     """The number of the cell that a position in [0, 1]^2 lies in, row by row."""
     i = min(int(position[0] * rows), rows - 1)

@@ -45,13 +45,6 @@ class Targets:
         positive = np.ascontiguousarray(self.positive[kept])
         return replace(self, positive=positive)
 
-    def losses(self, start: Array, end: Array, points: Array) -> tuple[Array, Array]:
-        """Return losses on the line between scores, and their derivatives along it.
-
-        Of shape (n_problems, n_points), as the points.
-        """
-        return _histrs.svm_line_losses(self.loss, start, end, self._rows(), points, self.n_threads)
-
     def minima(
         self, start: Array, end: Array, norms: tuple[Array, Array, Array], values: Array
     ) -> tuple[Array, Array]:

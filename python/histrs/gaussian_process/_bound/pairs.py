@@ -103,9 +103,6 @@ class PairRows:
             cells.append(cell_among(column, scaled))
         self._cells = cells
 
-    def __len__(self) -> int:
-        return self.cells.shape[0]
-
     @cached_property
     def cells(self) -> sparse.csr_array:
         """The fraction of every cell, a pair of knots, in each row: four of each pair."""

@@ -1,12 +1,14 @@
-"""A Bernoulli likelihood of classes, against Laplace's approximation as in the book."""
+"""Bernoulli and softmax likelihoods, against Laplace's approximation as in the book."""
 
 import pickle
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import sparse
-from scipy.special import expit
-from sklearn.datasets import load_breast_cancer, load_iris
+from scipy.special import expit, softmax
+from sklearn.datasets import load_breast_cancer, load_digits, load_iris
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.gaussian_process.kernels import PairwiseKernel
@@ -14,10 +16,10 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import MinMaxScaler
 
-from histrs.gaussian_process import IntersectionGPClassifier, active_learning
-from histrs.gaussian_process._likelihoods import classes
-from histrs.gaussian_process._likelihoods.laplace import best_amplitude
-from histrs.gaussian_process.kernels import Constant, Intersection
+from histrs.gaussian_process import IntersectionGPClassifier
+from histrs.gaussian_process._bound import all_pairs
+from histrs.gaussian_process._likelihoods.softmax import SoftmaxPrior
+from histrs.gaussian_process.kernels import Intersection
 from tests.helpers import build, left_out_scores
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
@@ -80,15 +82,6 @@ def test_agrees_with_scikit_learn():
     assert np.isclose(model.log_marginal_likelihood(), peer.log_marginal_likelihood(), rtol=1e-4)
     # Theirs is the mean of the logistic function by another approximation.
     assert np.allclose(model.predict_proba(others), peer.predict_proba(others), atol=4e-3)
-
-
-def test_a_row_of_no_weight_leaves_no_trace():
-    X, t, w, others = sample(2)
-    w = w * (np.arange(60) % 3 > 0)
-    model = build(IntersectionGPClassifier, amplitude=2.0, **GIVEN).fit(X, t, sample_weight=w)
-    kept = w > 0
-    *_, mean, _ = by_definition(X[kept], t[kept], w[kept], others, 2.0)
-    assert np.allclose(model.latent_mean_and_variance(others)[0], mean, atol=1e-6)
 
 
 def test_one_mode_a_class():
@@ -238,15 +231,6 @@ def test_classes_that_were_learned_together_are_calibrated_without_a_matrix(like
     assert np.any(np.abs(mixed) > 1e-3) == has_matrix
 
 
-def test_further_rows_beside_which_nothing_can_be_solved_are_refused():
-    X, t, _, others = sample(25)
-    model = build(IntersectionGPClassifier, **GIVEN).fit(X, t)
-    before = model.decision_function(others)
-    with pytest.raises(ValueError, match="entries of row 60 of X sum to"):
-        model.partial_fit(np.full((1, 4), 1e300), [1])
-    np.testing.assert_array_equal(model.decision_function(others), before)
-
-
 def test_another_likelihood_leaves_nothing_of_the_one_before():
     X, t, _, others = sample(19)
     model = build(IntersectionGPClassifier, **GIVEN).fit(X, t)
@@ -378,13 +362,6 @@ def test_separable_and_degenerate_rows():
     assert np.all(np.isfinite(rare.predict_proba(X)))
 
 
-def test_active_learning_takes_it():
-    X, t, _, _ = sample(10)
-    model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X[:20], t[:20])
-    chosen = active_learning.query(model, X[20:], n_instances=3)
-    assert len(np.unique(chosen)) == 3
-
-
 def test_a_loose_tolerance_leaves_more_than_nothing():
     X, t, _, others = sample(11)
     model = build(IntersectionGPClassifier, **{**GIVEN, "tol": 0.9}).fit(X, t)
@@ -433,57 +410,237 @@ def test_auto_depends_on_rows_and_classes_as_it_is_documented(n_rows, n_outputs,
     assert model._likelihood_for(np.empty((n_rows, n_outputs))) == expected
 
 
-@each(("n_classes", "most"), [(2, 30), (4, 15)])
-def test_of_many_rows_some_choose_the_amplitude(monkeypatch, n_classes, most):
-    X, _, _, _ = sample(23)
-    t = np.argmax(X[:, :n_classes], axis=1)
-    seen = []
+# ---- a softmax likelihood of several classes -----------------------------------------------------
 
-    def best(loss, K, bounds):
-        seen.append(len(K))
-        return 7.0
-
-    monkeypatch.setattr(classes, "best_amplitude", best)
-    for of_all, expected in ((60 * 2, 60), (30, most)):
-        monkeypatch.setattr(classes, "_CHOSEN_ON", of_all)
-        model = IntersectionGPClassifier(likelihood="bernoulli", random_state=0).fit(X, t)
-        assert model.amplitude_ == 7.0
-        # The first row of each class may come on top.
-        assert expected <= seen.pop() <= expected + n_classes
-        model.set_params(kernel=Constant(3.0, "fixed") * Intersection()).fit(X, t)
-        assert model.amplitude_ == 3.0
-        assert not seen
+SOFTMAX = {
+    "likelihood": "softmax",
+    "optimizer": None,
+    "feature_weights": None,
+    "tol": 1e-9,
+}
 
 
-@each("most", [1, 4, 20, 40, 60, 61, 62, 100])
-def test_some_rows_are_an_even_part_of_each_class(most):
-    labels = np.random.default_rng(0).permutation(np.repeat(np.arange(4), [50, 7, 1, 3]))
-    Y = np.where(labels[:, None] == np.arange(4), 1.0, -1.0)
-    rows = classes.some_of_each_class(Y, most)
-    np.testing.assert_array_equal(rows, np.unique(rows))
-    stride = max(61 / most, 1.0)
-    for k in range(4):
-        places = np.flatnonzero(np.isin(np.flatnonzero(labels == k), rows))
-        assert places[0] == 0
-        assert abs(len(places) - np.sum(labels == k) / stride) < 1.0
-        assert np.all(np.abs(np.diff(places) - stride) < 1.0)
+def sample_of_classes(seed=0, n=40, d=4, n_classes=3):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, d)) * (rng.random((n, d)) < 0.8)
+    scores = X[:, :n_classes] + 0.2 * rng.normal(size=(n, min(n_classes, d)))
+    t = np.argmax(scores, axis=1)
+    t[:n_classes] = np.arange(n_classes)
+    return X, t, rng.choice([0.5, 1.0, 2.0], n), rng.random((13, d))
 
 
-@each("bounds", [(1e-5, 1e5), (0.5, 40.0), (3.0, 3.0)])
-@each("best", [0, 3, 6])
-def test_of_the_amplitudes_that_are_tried_the_best_is_chosen(bounds, best):
-    K = 2.0 * intersection_kernel(sample(16)[0])
-    spread = np.trace(K) / 60 - K.mean()
-    expected = np.unique(np.clip(10.0 ** np.linspace(-0.5, 2.5, 7) / spread, *bounds))
-    least = expected[min(best, len(expected) - 1)]
-    tried, starts = [], []
+def softmax_by_definition(X, t, w, others, amplitude, n_classes=3):
+    """Mode, and means and variances of the functions of other rows, the others being known."""
+    C = laplace.latent_covariance(intersection_kernel(X, X), amplitude)
+    f = laplace.softmax_mode(C, t, w, n_classes)
+    P = laplace.softmax(f)
+    cross = laplace.latent_covariance(intersection_kernel(others, X), amplitude)
+    prior = laplace.latent_covariance(others.sum(axis=1), amplitude)
+    gradient = w[:, None] * (np.eye(n_classes)[t] - P)
+    variance = []
+    for p in P.T:
+        noise = np.diag(1.0 / (w * p * (1.0 - p)))
+        variance.append(prior - np.sum(cross * np.linalg.solve(C + noise, cross.T).T, axis=1))
+    return C, f, cross @ gradient, np.column_stack(variance)
 
-    def loss(amplitude, start):
-        tried.append(amplitude)
-        starts.append(start)
-        return abs(np.log(amplitude / least)), f"after {amplitude}"
 
-    assert np.isclose(best_amplitude(loss, K, bounds), least)
-    assert np.allclose(tried, expected)
-    # Each starts where the one before ended.
-    assert starts == [None, *(f"after {amplitude}" for amplitude in tried[:-1])]
+@each("amplitude", [1e-3, 0.7, 30.0, 1e3])
+@each("weighted", [False, True])
+def test_softmax_is_laplaces_approximation(amplitude, weighted):
+    X, t, w, others = sample_of_classes()
+    w = w / w.mean() if weighted else np.ones(len(t))
+    C, f, mean, variance = softmax_by_definition(X, t, w, others, amplitude)
+    model = build(IntersectionGPClassifier, amplitude=amplitude, **SOFTMAX)
+    model.fit(X, t, sample_weight=w if weighted else None)
+    ours, spread = model.latent_mean_and_variance(others)
+    np.testing.assert_allclose(ours, mean, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(spread, variance, rtol=1e-5, atol=1e-6)
+    assert np.all(model.residual_ <= model.tol)
+    np.testing.assert_allclose(model.dual_coef_.sum(axis=1), 0.0, atol=1e-8 * amplitude)
+    evidence = laplace.softmax_log_evidence(C, f, t, w)
+    assert np.allclose(model.log_marginal_likelihood(return_std=True), (evidence, 0.0), rtol=1e-8)
+    scores = left_out_scores(model) + model._modes.bias
+    expected = laplace.softmax_left_out(C, f, t, w)
+    np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-5)
+
+
+@given(
+    n=st.sampled_from([3, 4, 7, 8, 9, 33]),
+    n_classes=st.integers(3, 5),
+    amplitude=st.sampled_from([1e-8, 1.0, 1e4]),
+    equal=st.booleans(),
+    seed=st.integers(0, 99),
+)
+def test_modes_of_any_size(n, n_classes, amplitude, equal, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.random((n, 3))
+    if equal:
+        # The kernel matrix is singular, and rows that are equal differ in their classes.
+        X[n // 2 :] = X[0]
+    t, w = rng.integers(0, n_classes, n), rng.choice([1e-3, 1.0, 3.0], n)
+    K = intersection_kernel(X, X)
+    prior = SoftmaxPrior(K, amplitude)
+    mode = prior.find_mode(t, n_classes, w, 1e-7)
+    assert mode.residual <= 1e-7
+    gradient = w[:, None] * (np.eye(n_classes)[t] - softmax(prior.covariance @ mode.alpha, axis=1))
+    np.testing.assert_allclose(mode.alpha, gradient, atol=3e-7)
+    # Another start has the same end.
+    again = prior.find_mode(t, n_classes, w, 1e-7, rng.standard_normal((n, n_classes)))
+    assert again.residual <= 1e-5
+    np.testing.assert_allclose(again.log_posterior, mode.log_posterior, atol=1e-3)
+
+
+def test_classes_of_more_rows_than_the_memory_holds_are_refused(monkeypatch):
+    X, t, _, _ = sample_of_classes(13)
+    model = build(IntersectionGPClassifier, **SOFTMAX)
+    # Two matrices for each of three classes, and two more.
+    for n_matrices, fits in ((8, True), (7, False)):
+        monkeypatch.setattr(all_pairs, "physical_memory", lambda n=n_matrices: 8 * 40**2 * n)
+        monkeypatch.setattr(all_pairs, "_MEMORY_SHARE", 1.0)
+        if fits:
+            model.fit(X, t)
+        else:
+            with pytest.raises(MemoryError, match="8 matrices"):
+                model.fit(X, t)
+
+
+def test_two_classes_are_those_of_the_bernoulli_likelihood():
+    X, t, w, others = sample_of_classes(1, n_classes=2)
+    models = [
+        build(IntersectionGPClassifier, **{**SOFTMAX, "likelihood": name}).fit(X, t, w)
+        for name in ("softmax", "bernoulli")
+    ]
+    assert models[0].likelihood_ == "bernoulli"
+    np.testing.assert_array_equal(*[model.predict_proba(others) for model in models])
+
+
+def test_rows_of_classes_come_and_go():
+    X, t, w, others = sample_of_classes(3, n=60)
+    model = build(IntersectionGPClassifier, amplitude=5.0, **{**SOFTMAX, "tol": 1e-8})
+    grown = pickle.loads(pickle.dumps(model.fit(X[:40], t[:40], w[:40])))
+    grown.partial_fit(X[40:], t[40:], sample_weight=w[40:])
+    *_, mean, _ = softmax_by_definition(X, t, w, others, 5.0)
+    np.testing.assert_allclose(grown.latent_mean_and_variance(others)[0], mean, atol=1e-5)
+    removed = np.arange(3, 60, 7)
+    kept = np.setdiff1d(np.arange(60), removed)
+    grown.forget(removed)
+    *_, mean, variance = softmax_by_definition(X[kept], t[kept], w[kept], others, 5.0)
+    again = pickle.loads(pickle.dumps(grown))
+    for one in (grown, again):
+        found = one.latent_mean_and_variance(others)
+        np.testing.assert_allclose(found[0], mean, atol=1e-5)
+        np.testing.assert_allclose(found[1], variance, atol=1e-5)
+
+
+def test_a_class_that_comes_later_has_a_function():
+    X, y = load_iris(return_X_y=True)
+    X, y = X[::3], y[::3]
+    first = y < 2
+    model = build(IntersectionGPClassifier, amplitude=3.0, **SOFTMAX).fit(X[first], y[first], None)
+    # Of two classes there is one function.
+    assert model.likelihood_ == "bernoulli"
+    begun = np.append(np.flatnonzero(first), 49)
+    model.fit(X[begun], y[begun])
+    later = np.setdiff1d(np.arange(50), begun)
+    X[later[0]], y[later[0]] = X[later[0]], 3
+    model.partial_fit(X[later], y[later])
+    at_once = build(IntersectionGPClassifier, amplitude=3.0, **SOFTMAX).fit(X, y)
+    order = np.argsort(np.append(begun, later))
+    np.testing.assert_allclose(model.dual_coef_[order], at_once.dual_coef_, atol=1e-5)
+    assert model.predict_proba(X).shape == (50, 4)
+
+
+def test_tables_explanations_and_sparse_rows_of_classes():
+    X, t, _, others = sample_of_classes(5)
+    model = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(X, t)
+    logits = model.decision_function(others)
+    np.testing.assert_allclose(model.export_tables().scores(others), logits, atol=1e-8)
+    csr = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(sparse.csr_array(X), t)
+    np.testing.assert_allclose(csr.decision_function(others), logits, atol=1e-6)
+    explanation = model.explain(others)
+    means = explanation.values.sum(axis=1) + explanation.offset
+    np.testing.assert_allclose(means, model.latent_mean_and_variance(others)[0], atol=1e-8)
+    coarse = model.set_params(n_bins=64)
+    off = np.abs(coarse.decision_function(others) - logits).max(axis=0)
+    assert np.all(off <= coarse.quantization_error_bound_)
+
+
+def test_lower_log_loss_on_digits():
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:1000], y[:1000]
+    A, B, a, b = train_test_split(X, y, test_size=0.4, random_state=0, stratify=y)
+    scaler = MinMaxScaler(clip=True).fit(A)
+    loss = {}
+    for name in ("gaussian", "softmax", "auto"):
+        model = IntersectionGPClassifier(likelihood=name, random_state=0).fit(
+            scaler.transform(A), a
+        )
+        P = model.predict_proba(scaler.transform(B))
+        loss[name] = log_loss(b, P)
+        np.testing.assert_array_equal(P.argmax(axis=1), model.predict(scaler.transform(B)))
+    assert loss["softmax"] < 0.93 * loss["gaussian"]
+    assert loss["auto"] == loss["softmax"]
+
+
+def test_without_calibration():
+    X, t, _, others = sample_of_classes(6)
+    model = build(IntersectionGPClassifier, amplitude=4.0, calibration=None, **SOFTMAX).fit(X, t)
+    *_, mean, variance = softmax_by_definition(X, t, np.ones(40), others, 4.0)
+    expected = softmax(mean / np.sqrt(1.0 + np.pi / 8.0 * variance), axis=1)
+    np.testing.assert_allclose(model.predict_proba(others), expected, atol=1e-6)
+
+
+@each(
+    ("parameters", "said"),
+    [
+        ({"solver": "cg"}, "solver='cholesky'"),
+        ({"n_interactions": 1}, "Interactions"),
+        ({"shared_hyperparameters": False}, "shared=False"),
+    ],
+)
+def test_what_goes_without_it(parameters, said):
+    X, t, _, _ = sample_of_classes()
+    with pytest.raises(ValueError, match=said):
+        build(IntersectionGPClassifier, likelihood="softmax", **parameters).fit(X, t)
+
+
+def test_what_is_chosen():
+    X, t, _, _ = sample_of_classes(n=420)
+    model = IntersectionGPClassifier(random_state=0).fit(X, t)
+    assert model.likelihood_ == "softmax"
+    assert IntersectionGPClassifier(random_state=0).fit(X[:399], t[:399]).likelihood_ == "gaussian"
+    for parameters in ({"optimizer": None}, {"calibration": None}, {"solver": "cg"}):
+        other = build(IntersectionGPClassifier, **parameters).fit(X, t)
+        assert other.likelihood_ == "gaussian"
+    assert (
+        IntersectionGPClassifier(random_state=0).fit(X, np.arange(420) % 65).likelihood_
+        == "gaussian"
+    )
+    # A bound of time: its cube, times the classes, is too large.
+    many = np.random.default_rng(0).random((2400, 2))
+    assert (
+        IntersectionGPClassifier(random_state=0).fit(many, np.arange(2400) % 3).likelihood_
+        == "gaussian"
+    )
+
+
+def test_units_of_columns_do_not_matter_to_classes():
+    X, t, _, others = sample_of_classes(8, n=60)
+    model = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(X, t)
+    P = model.predict_proba(others)
+    for scale in (1e-100, 1e100):
+        scaled = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(scale * X, t)
+        np.testing.assert_allclose(scaled.predict_proba(scale * others), P, atol=1e-5)
+
+
+def test_classes_that_are_rare_or_alike():
+    rng = np.random.default_rng(0)
+    X = rng.random((50, 2))
+    t = np.append(np.arange(49) % 2, 2)
+    P = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(X, t).predict_proba(X)
+    assert np.all(np.isfinite(P))
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    constant = IntersectionGPClassifier(likelihood="softmax", random_state=0).fit(
+        np.ones((60, 2)), np.arange(60) % 3
+    )
+    np.testing.assert_allclose(constant.predict_proba(X[:3]), 1.0 / 3.0, atol=0.02)
