@@ -248,6 +248,7 @@ def test_iterations_are_few_and_deviations_right(smoothness):
     assert fitted.std_error_ < 1e-3
 
 
+@pytest.mark.slow
 def test_of_many_rows_some_tell_the_weights():
     rng = np.random.default_rng(0)
     X = rng.random((2100, 3))
