@@ -118,11 +118,16 @@ def test_evidence_and_its_gradient(norm, n_targets):
     Y = np.asfortranarray(rng.normal(size=(25, n_targets)))
     evidence = _Evidence(kernel, X, Y, rng.uniform(0.5, 2.0, 25), 7.0, 1)
     theta = np.append(kernel.logs, np.log(0.3))
-    value, gradient = evidence(theta)
+    value, gradient, left_out = evidence(theta)
     K = kernel.between(X, None, 1)
     without = negative_log_evidence(K, 0.3 * evidence.row_noise, Y)
     without += 0.5 * 7.0 * n_targets * np.log(0.3)
     assert value - without == pytest.approx(evidence._pull(theta)[0])
+    A = K + np.diag(0.3 * evidence.row_noise)
+    others = [np.delete(np.arange(25), i) for i in range(25)]
+    means = [A[i, o] @ np.linalg.solve(A[np.ix_(o, o)], Y[o]) for i, o in enumerate(others)]
+    squares = np.mean((Y - means) ** 2, axis=1)
+    assert left_out == pytest.approx(np.average(squares, weights=1.0 / evidence.row_noise))
     for p, found in enumerate(gradient):
         step = np.zeros(len(theta))
         step[p] = 1e-5

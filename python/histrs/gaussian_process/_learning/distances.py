@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,8 @@ from histrs.gaussian_process._rows import repeats, rows_of
 _SCHEDULE = (500, 1500)
 _STEPS = 25
 # What a search must gain in so many steps to go on, in units of the log evidence.
-_LEAST_GAIN = 2.0
-_STEPS_OF_GAIN = 2
+_LEAST_GAIN = 1.0
+_STEPS_OF_GAIN = 3
 # Logarithms of parameters, and of noise.
 _BOUNDS = (-14.0, 7.0)
 _NOISE_BOUNDS = (-16.0, 2.0)
@@ -40,6 +40,17 @@ _LEAST_EIGENVALUE = 1e-3
 _WORST = 1e10
 
 
+class _Found(NamedTuple):
+    """What hyper-parameters are worth."""
+
+    value: float
+    """The negative log evidence, and what pulls parameters to one another."""
+    slopes: Array
+    """The gradient of that."""
+    left_out: float
+    """The mean squared error of rows that are left out."""
+
+
 @dataclass(frozen=True)
 class _Evidence:
     """The negative log evidence of some rows, with what pulls parameters to one another."""
@@ -53,8 +64,8 @@ class _Evidence:
     """Rows that tell noise beside these, to which they are equal."""
     n_threads: int
 
-    def __call__(self, theta: Array) -> tuple[float, Array]:
-        """Return the value and the gradient."""
+    def __call__(self, theta: Array) -> _Found:
+        """Evaluate logarithms of parameters, and of noise."""
         kernel, noise = self.kernel.with_logs(theta[:-1]), np.exp(theta[-1])
         n_targets, own = self.Y.shape[1], noise * self.row_noise
         K = kernel.between(self.X, None, self.n_threads)
@@ -62,11 +73,13 @@ class _Evidence:
         # The transpose has the order that LAPACK wants, and is the same matrix.
         L, info = lapack.dpotrf(K.T, lower=0, clean=0, overwrite_a=1)
         if info != 0:
-            return _WORST, np.zeros_like(theta)
+            return _Found(_WORST, np.zeros_like(theta), np.inf)
         alpha = lapack.dpotrs(L, self.Y, lower=0)[0]
         log_det = 2.0 * float(np.log(np.diag(L)).sum())
         value = 0.5 * float(np.sum(self.Y * alpha)) + 0.5 * n_targets * log_det
         G = lapack.dpotri(L, lower=0, overwrite_c=1)[0].T
+        squares = np.mean((alpha / np.diag(G)[:, None]) ** 2, axis=1)
+        left_out = float(np.average(squares, weights=1.0 / self.row_noise))
         G *= 0.5 * n_targets
         G -= 0.5 * (alpha @ alpha.T)
         slopes = kernel.slopes(self.X, G, self.n_threads)
@@ -74,7 +87,7 @@ class _Evidence:
         value += 0.5 * n_targets * self.n_repeats * theta[-1]
         gradient[-1] += 0.5 * n_targets * self.n_repeats
         pull, of_pull = self._pull(theta)
-        return value + pull, gradient + of_pull
+        return _Found(value + pull, gradient + of_pull, left_out)
 
     def _pull(self, theta: Array) -> tuple[float, Array]:
         n = len(self.kernel.log_weights)
@@ -143,25 +156,37 @@ def learn(
                 n_threads,
             )
             # What few rows say may be worse than nothing.
-            if theta is not start:
-                theta = min((theta, start), key=lambda theta: evidence(theta)[0])
-            theta, inverse = _descended(evidence, theta, inverse, bounds)
+            begins = [theta] if theta is start else [theta, start]
+            found = [(evidence(theta), theta) for theta in begins]
+            first, theta = min(found, key=lambda one: one[0].value)
+            theta, best, inverse = _descended(evidence, theta, first, inverse, bounds)
             inverse *= n_rows / many
-    return kernel.with_logs(theta[:-1]), float(np.exp(theta[-1]))
+    return kernel.with_logs(best[:-1]), float(np.exp(best[-1]))
 
 
 def _descended(
-    evidence: _Evidence, theta: Array, inverse: Array, bounds: tuple[Array, Array]
-) -> tuple[Array, Array]:
-    """Return where a search ends, and the inverse of the Hessian there (BFGS)."""
+    evidence: _Evidence,
+    start: Array,
+    first: _Found,
+    inverse: Array,
+    bounds: tuple[Array, Array],
+) -> tuple[Array, Array, Array]:
+    """Search from `start`, where `first` was found (BFGS).
+
+    Return where the search ends, where rows that are left out were predicted best on the way, and
+    the inverse of the Hessian. Where targets have heavy tails, evidence may lead astray.
+    """
+    best = first.left_out, start
+    passed = [first.value]
 
     def value(theta: Array) -> tuple[float, Array]:
+        nonlocal best
         inside = np.clip(theta, *bounds)
-        found, slopes = evidence(inside)
+        found = first if np.array_equal(theta, start) else evidence(inside)
+        best = min(best, (found.left_out, inside), key=lambda one: one[0])
         beyond = theta - inside
-        return found + float(beyond @ beyond), np.where(beyond == 0.0, slopes, 2.0 * beyond)
-
-    passed = [value(theta)[0]]
+        slopes = np.where(beyond == 0.0, found.slopes, 2.0 * beyond)
+        return found.value + float(beyond @ beyond), slopes
 
     def has_gained(intermediate_result: optimize.OptimizeResult) -> None:
         passed.append(intermediate_result.fun)
@@ -171,9 +196,9 @@ def _descended(
 
     options: Any = {"maxiter": _STEPS, "hess_inv0": _definite(inverse)}
     found = optimize.minimize(
-        value, theta, jac=True, method="BFGS", callback=has_gained, options=options
+        value, start, jac=True, method="BFGS", callback=has_gained, options=options
     )
-    return np.clip(found.x, *bounds), np.asarray(found.hess_inv)
+    return np.clip(found.x, *bounds), best[1], np.asarray(found.hess_inv)
 
 
 def _definite(matrix: Array) -> Array:
