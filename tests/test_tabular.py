@@ -1067,6 +1067,45 @@ def test_a_category_that_the_fit_had_not_is_uncertain():
     assert std[1] > 2.0 * std[0]
 
 
+@pytest.mark.parametrize("n", [40, 100, 150])
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+def test_intervals_hold_rows_of_categories_that_the_fit_had_not(n, noise):
+    inside, stds = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        kind, x, effects = rng.integers(0, 15, n), rng.uniform(-1.0, 1.0, n), rng.normal(size=15)
+        y = x + effects[kind] + noise * rng.normal(size=n)
+        X, seen = pd.DataFrame({"x": x, "kind": kind.astype(str)}), kind < 10
+        model = TabularGPRegressor(random_state=0).fit(X[seen], y[seen])
+        low, high = model.predict_interval(X[~seen]).T
+        inside.append(np.mean((low < y[~seen]) & (y[~seen] < high)))
+        stds.append(model.predict(X[~seen], return_std=True)[1])
+    assert np.mean(inside) > 0.85
+    assert 0.4 < np.median(np.concatenate(stds)) < 2.0
+
+
+@pytest.mark.parametrize("members", [["radial"], ["ranks"], ["levels"], "auto"])
+@pytest.mark.parametrize("transform", [None, np.exp])
+def test_no_member_is_sure_of_a_new_category_without_noise(members, transform):
+    rows = rows_of(0, 300)
+    y = rows @ [1.0, 0.5, 1.0]
+    X = pd.DataFrame({"a": rows[:, 0], "b": rows[:, 1], "kind": rows[:, 2].astype(str)})
+    model = TabularGPRegressor(members=members, target_transform="log" if transform else "identity")
+    model.fit(X, y if transform is None else transform(y))
+    mean, std = model.predict(X.assign(kind="new"), return_std=True)
+    assert np.median(std / (1.0 if transform is None else mean)) > 0.15
+
+
+def test_rows_beyond_the_range_are_uncertain_without_noise():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-1.0, 1.0, (200, 2))
+    y, far = np.sin(3.0 * X[:, 0]) + X[:, 1] ** 2, X + np.array([4.0, 0.0])
+    model = TabularGPRegressor(members=["radial"], random_state=0).fit(X, y)
+    mean, std = model.predict(far, return_std=True)
+    errors = mean - np.sin(3.0 * far[:, 0]) - far[:, 1] ** 2
+    assert np.median(std) > 0.3 * np.median(np.abs(errors))
+
+
 @BOTH
 def test_bad_tables_are_refused_and_change_nothing(make):
     X, y = priced(0, 60)

@@ -13,8 +13,9 @@ from histrs.gaussian_process._kernels.base import Takes
 
 # Where the Brownian motions of curves begin, in standard deviations below the mean.
 BEGIN = 3.0
-# Variance of the level, in units of the noise: any level is as likely.
-LEVEL = 1e4
+# Variance of the level, in units of the noise: any level is as likely. It is so many amplitudes at
+# least.
+_LEVEL, _AMPLITUDES_OF_LEVEL = 1e4, 9.0
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class EvenMixture:
         length = float(np.median(apart)) if len(apart) > 0 else 1.0
         return cls(n_numbers, length if length > 0.0 else 1.0, (0.0, 0.0, 0.0), 1.0)
 
+    @property
+    def level(self) -> float:
+        """Variance of the level."""
+        return max(_LEVEL, _AMPLITUDES_OF_LEVEL * self.amplitude)
+
     def _equal(self, X: Array, Y: Array) -> Array:
         equal = np.zeros((len(X), len(Y)))
         for own, others in zip(X[:, self.n_numbers :].T, Y[:, self.n_numbers :].T, strict=True):
@@ -72,7 +78,7 @@ class EvenMixture:
     def matrix(self, parts: Any) -> Array:
         """Return the kernel matrix, as a new array in C order."""
         mixed = sum(share * part for share, part in zip(self.mix, parts, strict=True))
-        return np.asarray(self.amplitude * mixed + LEVEL)
+        return np.asarray(self.amplitude * mixed + self.level)
 
     def between(self, X: Array, Y: Array | None, n_threads: int) -> Array:
         """Return the kernel of rows of `X` with those of `Y`, or of `X`."""

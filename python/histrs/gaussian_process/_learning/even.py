@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 from typing import NamedTuple
 
 import numpy as np
@@ -24,6 +25,9 @@ _MIXES = (
     (0.0, 0.0, 1.0),
 )
 _AMPLITUDES = np.exp(np.linspace(-3.0, 7.0, 16))
+# More of them where the largest suits best: there is next to no noise. And the least noise.
+_LARGER = np.exp(np.linspace(7.0, 16.0, 14)[1:])
+_LEAST_NOISE = 1e-6
 # The most probable kernels that are kept, up to so many rows and of more, and least probability as
 # part of the largest.
 _MOST, _FEW_ROWS, _MOST_OF_MANY = 12, 200, 4
@@ -46,8 +50,11 @@ def likely_kernels(
     With the level and the scale :math:`\sigma^2` of all integrated out under a flat prior of
     :math:`\log \sigma^2`, the evidence of a kernel with noise 1 is
     :math:`|A|^{-1/2} (t^T A^{-1} t)^{-(N - 1)/2}`, and the noise that suits it is
-    :math:`t^T A^{-1} t / (N - 1)`. Several targets share the kernel and the noise: determinants and
-    degrees of freedom are multiplied by their number, and sums are over all.
+    :math:`t^T A^{-1} t / (N - 1)`. Where that is less than a least noise :math:`\sigma_0^2`, the
+    evidence is that with the scale :math:`\sigma_0^2`: else amplitudes of a target without noise
+    would end with the grid, and be of the size of its errors. Several targets share the kernel and
+    the noise: determinants and degrees of freedom are multiplied by their number, and sums are over
+    all.
 
     Parameters
     ----------
@@ -56,7 +63,7 @@ def likely_kernels(
     X : ndarray of shape (n_samples, n_columns)
         Rows.
     T : ndarray of shape (n_samples, n_targets)
-        Targets.
+        Standardised targets.
     weights : ndarray of shape (n_samples,) or None
         Weights of rows, by which their noise is divided.
     stays : ndarray of shape (n_samples,) or None
@@ -66,14 +73,19 @@ def likely_kernels(
     own = np.ones(n) if weights is None else 1.0 / weights
     n_free = n_targets * max(n + repeats(stays) - 1, 1)
     found: list[tuple[EvenMixture, float, float]] = []
-    for mix in _MIXES:
-        for amplitude in _AMPLITUDES:
-            kernel = replace(start, mix=mix, amplitude=float(amplitude))
+    for amplitudes in (_AMPLITUDES, _LARGER):
+        for mix, amplitude in product(_MIXES, amplitudes.tolist()):
+            kernel = replace(start, mix=mix, amplitude=amplitude)
             L = linalg.cholesky(kernel.matrix(parts) + np.diag(own), lower=True, check_finite=False)
             Z = linalg.solve_triangular(L, T, lower=True, check_finite=False)
-            square = max(float(np.vdot(Z, Z)), np.finfo(np.float64).tiny)
-            evidence = -n_targets * np.log(np.diag(L)).sum() - 0.5 * n_free * np.log(square)
-            found.append((kernel, square / n_free, float(evidence)))
+            square = float(np.vdot(Z, Z))
+            noise = max(square / n_free, _LEAST_NOISE)
+            # The level has no prior of its own.
+            log_det = 2.0 * np.log(np.diag(L)).sum() - np.log(kernel.level)
+            evidence = -0.5 * (n_targets * log_det + n_free * np.log(noise) + square / noise)
+            found.append((kernel, noise, float(evidence)))
+        if max(found, key=lambda one: one[2])[0].amplitude < amplitudes[-1]:
+            break
     evidences = np.array([evidence for *_, evidence in found])
     p = np.exp(evidences - evidences.max())
     most = _MOST if n <= _FEW_ROWS else _MOST_OF_MANY

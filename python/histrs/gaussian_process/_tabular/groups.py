@@ -95,7 +95,6 @@ def _even(targets: Targets) -> Group:
     start = EvenMixture.start(X, few.rows.values.shape[1])
     likely = likely_kernels(start, X, few.T, few.weights, few.stays)
     learned = [
-        learned_of_all_pairs("even", kernel, max(noise, 1e-12), max(noise, 1e-12), targets)
-        for kernel, noise, _ in likely
+        learned_of_all_pairs("even", kernel, noise, noise, targets) for kernel, noise, _ in likely
     ]
     return Group("even", tuple(learned), np.array([p for *_, p in likely]), 0)

@@ -209,7 +209,9 @@ class RegressionFit:
                 return np.column_stack([self.target(mean), self.unit * std * self.shape.std(mean)])
             usual = np.minimum(std, most)
             values = self.target(mean[:, None] + usual[:, None] * self.shape.values(mean))
-            return np.column_stack([values.mean(axis=1), values.std(axis=1)])
+            # Far more than usual is nearly all of it a multiple: of a category not met, say.
+            wider = std / np.maximum(usual, np.finfo(np.float64).tiny)
+            return np.column_stack([values.mean(axis=1), wider * values.std(axis=1)])
 
         both = in_row_blocks(np.column_stack(located), of_rows)
         return both[:, 0], both[:, 1]

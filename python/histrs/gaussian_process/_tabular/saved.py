@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from histrs import _histrs
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import DistanceMixture
-from histrs.gaussian_process._kernels.even import BEGIN, LEVEL, EvenMixture
+from histrs.gaussian_process._kernels.even import BEGIN, EvenMixture
 from histrs.gaussian_process._posterior.parts import Part, additive, line, part_of, write_model
 from histrs.gaussian_process._tabular.blend import ClassPool
 from histrs.gaussian_process._tabular.classification import ClassFit
@@ -154,7 +154,7 @@ def _of_even(members: list[tuple[EvenMixture, Array, Array]], offset: Array) -> 
         np.sum([kernel.amplitude * kernel.mix[k] * V for kernel, _, V in members], axis=0)
         for k in range(3)
     )
-    offset = offset + LEVEL * sum(V.sum(axis=0) for *_, V in members)
+    offset = offset + sum(kernel.level * V.sum(axis=0) for kernel, _, V in members)
     lines, curves = lines / n_columns, np.ascontiguousarray(curves / n_columns)
     begun = np.ascontiguousarray(np.maximum(X[:, :n] + BEGIN, 0.0) / BEGIN)
     columns = _histrs.SortedColumns(begun, 1)

@@ -23,6 +23,8 @@ _USUAL = 20.0
 _LEAST = 1e-3
 # Logarithms of variances are at most so far from their mean.
 _MOST = 4.0
+# Multiple of the median standard deviation up to which left-out rows tell whether it is right.
+_SEEN = 3.0
 # Gain of log density a row that a variation of noise must bring, and standard errors of it.
 _GAIN = 0.002
 _SURELY = 1.0
@@ -36,11 +38,18 @@ class Spread:
     :math:`\exp(g(x))` times a constant times a chi square of one degree. Their logarithms are
     regressed on the columns, on the prediction and on its logarithmic standard deviation, by a sum
     of functions on levels. Where that does not raise the density of left-out rows, it is constant.
+
+    Left-out rows tell nothing of rows that are much less certain: those of a category that training
+    had not, or beyond the range of a column. So the excess is never made less than members say.
     """
 
     functions: tuple[LevelKernel, Score] | None
     scale: float
     """What standard deviations are multiplied by."""
+    widest: float = np.inf
+    """The standard deviation up to which left-out rows tell whether it is right."""
+    least: float = 0.0
+    """What an excess over this is multiplied by at least."""
 
     @classmethod
     def of(cls, targets: Targets, mean: Array, std: Array) -> tuple[Spread, Array]:
@@ -51,10 +60,10 @@ class Spread:
         weights = targets.weights
         u = (targets.T[:, 0] - mean) / std
         square = float(np.average(u**2, weights=weights))
-        plain = cls(None, np.sqrt((len(u) * square + _USUAL) / (len(u) + _USUAL)))
+        plain = cls(None, float(np.sqrt((len(u) * square + _USUAL) / (len(u) + _USUAL))))
         # Constant targets have no residuals.
         if len(u) < _MIN_ROWS or square == 0.0:
-            return plain, plain.scale * std
+            return plain._bounded_below(u, std, np.zeros(len(u)))
         z = np.log((u / plain.scale) ** 2 + _LEAST)
         level = float(np.average(z, weights=weights))
         of_z = replace(targets, T=(z - level)[:, None])
@@ -71,10 +80,10 @@ class Spread:
         error = gains.std() / np.sqrt(len(gains))
         gain = float(np.average(gains, weights=weights))
         if gain < max(_GAIN, _SURELY * error):
-            return plain, plain.scale * std
-        scale = plain.scale * np.sqrt(constant)
+            return plain._bounded_below(u, std, np.zeros(len(u)))
+        scale = plain.scale * float(np.sqrt(constant))
         functions = posterior.bound.kernel, posterior.bound.score(posterior.weights, None, "linear")
-        return cls(functions, scale), np.asarray(scale * std * np.exp(0.5 * g))
+        return cls(functions, scale)._bounded_below(u, std, g)
 
     @staticmethod
     def _columns(rows: TableRows, mean: Array, std: Array) -> Array:
@@ -83,10 +92,24 @@ class Spread:
     def std(self, rows: TableRows, mean: Array, std: Array) -> Array:
         """Return standard deviations, of what the blend says of rows."""
         if self.functions is None:
-            return self.scale * std
+            return self._scaled(std, np.zeros(len(std)))
         kernel, score = self.functions
         g = score.evaluate(kernel.codes(self._columns(rows, mean, std)), 1)[:, 0]
-        return np.asarray(self.scale * std * np.exp(0.5 * _bounded(g)))
+        return self._scaled(std, _bounded(g))
+
+    def _bounded_below(self, u: Array, std: Array, g: Array) -> tuple[Spread, Array]:
+        """Return it with a least excess, and the standard deviations of left-out rows."""
+        widest = _SEEN * float(np.median(std))
+        seen = std <= widest
+        # The shape of residuals multiplies again, by their size.
+        left = float(np.sqrt(np.mean((u[seen] / self.scale) ** 2 * np.exp(-g[seen]))))
+        found = replace(self, widest=widest, least=1.0 / left if left > 0.0 else 0.0)
+        return found, found._scaled(std, g)
+
+    def _scaled(self, std: Array, g: Array) -> Array:
+        factor, seen = self.scale * np.exp(0.5 * g), np.minimum(std, self.widest)
+        excess = np.sqrt(std**2 - seen**2)
+        return np.asarray(np.hypot(factor * seen, np.maximum(factor, self.least) * excess))
 
 
 def _averaged(values: Array, groups: NDArray[np.intp]) -> Array:
