@@ -199,17 +199,7 @@ def order_of(
 ) -> NDArray[np.intp] | None:
     """Return where each known column is among the named ones; None where all are in their place.
 
-    Parameters
-    ----------
-    names, known : sequences of str
-        Names of the columns of `what`, and those that they are matched with.
-    what, others : str
-        What errors call the two.
-
-    Raises
-    ------
-    ValueError
-        If `what` lacks a column, or has one more.
+    Errors call the two `what` and `others`: one of `what` is missing, or there is one more.
     """
     if list(names) == list(known):
         return None

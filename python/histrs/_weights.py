@@ -252,21 +252,10 @@ def weighs_nothing(sample_weight: Any, X: Any) -> bool:
 
 
 def times_class_weights(given: RowWeights, class_weight: Any, labels: NDArray[Any]) -> RowWeights:
-    """Return the weights of rows times those of their classes.
+    """Return the weights of rows times those of their classes, as scikit-learn's `class_weight`.
 
-    Parameters
-    ----------
-    given : RowWeights
-        Weights of the rows.
-    class_weight : dict, "balanced" or None
-        As in scikit-learn. "balanced" makes the sums of weights alike.
-    labels : ndarray of shape (n_kept,)
-        Classes of these.
-
-    Raises
-    ------
-    ValueError
-        If the weight of a class is negative or not finite, or nothing is left.
+    "balanced" makes the sums of weights alike. A ValueError says that the weight of a class is
+    negative or not finite, or that nothing is left.
     """
     if class_weight is None:
         return given

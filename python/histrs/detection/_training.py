@@ -45,17 +45,7 @@ TOL, MAX_PLANES = 0.02, 300
 
 
 class Training:
-    """Examples of all components, and the components that are learned from them.
-
-    Parameters
-    ----------
-    components : list of Component
-        What to begin with.
-    settings : Settings
-        What does not change.
-    C : float
-        Weight of a loss.
-    """
+    """Examples of all components, and the components that are learned from them."""
 
     def __init__(self, components: list[Component], settings: Settings, C: float) -> None:
         self.components = components

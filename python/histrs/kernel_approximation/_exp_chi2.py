@@ -250,20 +250,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
 
     def _linear_scores(self, X: Matrix, coef: Array, intercept: Array) -> NDArray[Any]:
-        """Return `transform(X) @ coef.T + intercept` of features of which few exist at a time.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-            Checked histograms.
-        coef, intercept : ndarray of shape (n_outputs, n_components), (n_outputs,)
-            A linear model of the features.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_outputs)
-            Scores; float32 when `X` is.
-        """
+        """Return `transform(X) @ coef.T + intercept` of features of which few exist at a time."""
         self.base_map_._warn_outside(X)
         if self.n_components_ % 2 == 1:
             # The last feature is the cosine of a projection less its sine, which has no other.

@@ -130,18 +130,7 @@ def hill_climb(
 ) -> Indices:
     """Return a sample as large, that misclassifies no more training samples.
 
-    Parameters
-    ----------
-    training : Training
-        Samples to choose from.
-    sample : ndarray of shape (n_prototypes,)
-        Indices of the prototypes at the start.
-    max_iter : int
-        Number of exchanges that are tried.
-    random : RandomState
-        Draws them.
-    progress : callable, optional
-        Is told now and then how many samples are right.
+    `max_iter` exchanges are tried. `progress` is told now and then how many samples are right.
     """
     labels, n = training.labels, len(training.labels)
     chosen = sample.copy()

@@ -20,22 +20,9 @@ _TO_BOUNDARY = 0.995
 def simplex_maximum(gram: Array, b: Array, tol: float) -> Array:
     r"""Return the maximum of :math:`b^T \alpha - \alpha^T H \alpha / 2` on the simplex.
 
-    Mehrotra's predictor and corrector [1]_. Unlike that of exchanges, the number of steps hardly
-    depends on the condition of `H`, but each takes a factorisation.
-
-    Parameters
-    ----------
-    gram : ndarray of shape (n, n)
-        The positive semi-definite matrix `H`.
-    b : ndarray of shape (n,)
-        The linear part.
-    tol : float
-        Largest gap.
-
-    Returns
-    -------
-    weights : ndarray of shape (n,)
-        Positive, of sum 1: those that vanish at the optimum are small.
+    Mehrotra's predictor and corrector [1]_, to a gap of `tol`. Unlike that of exchanges, the number
+    of steps hardly depends on the condition of `H`, positive semi-definite, but each takes a
+    factorisation. Weights are positive: those that vanish at the optimum are small.
 
     References
     ----------

@@ -23,14 +23,8 @@ class Planes:
 
     The model that minimises :math:`\frac\lambda2 v^T K^+ v + \max_i b_i - \langle a_i, v \rangle`
     is :math:`v = K A \alpha / \lambda`, where :math:`\alpha` maximises
-    :math:`b^T \alpha - \alpha^T A^T K A \alpha / (2 \lambda)` on the simplex.
-
-    Parameters
-    ----------
-    width : int
-        Length of a model.
-    alpha : float
-        :math:`\lambda`.
+    :math:`b^T \alpha - \alpha^T A^T K A \alpha / (2 \lambda)` on the simplex. The argument `alpha`
+    is :math:`\lambda`.
     """
 
     def __init__(self, width: int, alpha: float) -> None:
