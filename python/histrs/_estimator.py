@@ -43,6 +43,12 @@ class BaseEstimator(base.BaseEstimator):
             super()._validate_params()
 
 
+def by_name(text: str) -> dict[str, str]:
+    """Return descriptions as numpydoc has them, one behind the other, by the first name of each."""
+    entries = re.split(r"\n(?=\w)", text.strip("\n"))
+    return {re.split(r"\W", entry, maxsplit=1)[0]: entry for entry in entries}
+
+
 def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]:
     """Return a decorator that puts shared descriptions into docstrings: a class has several.
 
