@@ -17,6 +17,15 @@ from sklearn import base
 
 Documented = TypeVar("Documented", bound=Callable[..., Any])
 
+_COMMON = {
+    "self": """
+Returns
+-------
+self : object
+    The fitted estimator.
+"""
+}
+
 _LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
 
 
@@ -57,7 +66,7 @@ def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]
     shared : mapping of str to str
         Descriptions by their names; a docstring that names another raises a KeyError.
     """
-    known = {name: text for part in shared for name, text in part.items()}
+    known = {name: text for part in (_COMMON, *shared) for name, text in part.items()}
 
     def put(owner: Documented) -> Documented:
         members = vars(owner).values() if isclass(owner) else ()

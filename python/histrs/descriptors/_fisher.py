@@ -155,10 +155,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : FisherVector
-            The fitted transformer.
+        {self}
 
         Raises
         ------

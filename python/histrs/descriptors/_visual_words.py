@@ -166,10 +166,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : BagOfVisualWords
-            The fitted transformer.
+        {self}
 
         Raises
         ------

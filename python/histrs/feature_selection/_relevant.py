@@ -26,7 +26,7 @@ from histrs._checks.validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._frames import frame_of
 from histrs._progress import ChainProgress
 from histrs._threads import blas_threads_at_most
@@ -56,6 +56,7 @@ _MOST_CLASSES = 1000
 _APART = 0.5
 
 
+@documented()
 class SelectRelevant(SelectorMixin, BaseEstimator):
     r"""Select the columns that matter, by their posterior probability, at a false-discovery rate.
 
@@ -164,10 +165,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets, or classes. A column of `X` matters if it does for any output.
 
-        Returns
-        -------
-        self : SelectRelevant
-            The fitted selector.
+        {self}
 
         Raises
         ------

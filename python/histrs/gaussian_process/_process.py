@@ -278,10 +278,7 @@ class GaussianProcess(BaseEstimator):
         {y}
         {sample_weight}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
 
         Raises
         ------
@@ -551,10 +548,7 @@ class GaussianProcess(BaseEstimator):
         ----------
         {indices}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
 
         Raises
         ------

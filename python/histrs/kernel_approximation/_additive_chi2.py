@@ -172,10 +172,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : AdditiveChi2Map
-            The fitted map.
+        {self}
 
         Raises
         ------

@@ -29,7 +29,7 @@ from histrs._checks.validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._progress import StepProgress
 from histrs._threads import leavable
 from histrs._typing import Array, Matrix
@@ -47,6 +47,7 @@ _VARIANCE_ROWS = 512
 _MULTIPLES = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4])
 
 
+@documented()
 class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Random Fourier features of the exponential chi-square kernel.
 
@@ -177,10 +178,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Classes or numbers to predict; used, and needed, with `gamma="auto"`.
 
-        Returns
-        -------
-        self : ExpChi2Sampler
-            The fitted sampler.
+        {self}
 
         Raises
         ------

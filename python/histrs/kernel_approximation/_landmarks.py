@@ -29,7 +29,7 @@ from histrs._checks.validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._solvers.lapack import eigvalsh
 from histrs._typing import Array, Matrix
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
@@ -44,6 +44,7 @@ _INDEFINITE = 1e-6
 _SMALLEST = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
 
 
+@documented()
 class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the maps on the span of landmarks; it has parameters and `fit`."""
 
@@ -78,10 +79,7 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : object
-            The fitted map.
+        {self}
 
         Raises
         ------

@@ -167,10 +167,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : SparseAdditiveMap
-            The fitted map.
+        {self}
 
         Raises
         ------

@@ -220,10 +220,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
             Weights of the samples. Whole weights act as repetitions, and samples of weight 0 are
             left out.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             space = self._space()

@@ -230,10 +230,7 @@ class HistogramCompressor(LearnedPrototypes):
             Weights of the samples. Whole weights act as repetitions, and samples of weight 0 are
             left out.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)

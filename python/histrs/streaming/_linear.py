@@ -180,10 +180,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             Targets.
         {sample_weight}
 
-        Returns
-        -------
-        self : object
-            The fitted model.
+        {self}
 
         Raises
         ------

@@ -150,10 +150,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Not used; there for pipelines.
         {sample_weight}
 
-        Returns
-        -------
-        self : StreamingPCA
-            The fitted model.
+        {self}
 
         Raises
         ------

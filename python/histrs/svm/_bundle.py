@@ -236,10 +236,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the losses; rows of weight 0 are left out.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             X, y, weight, given = self._check_training(X, y, sample_weight)

@@ -227,10 +227,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             Weights of the losses; rows of weight 0 are left out. A row of weight 2 makes one step
             of twice the length, and two equal rows make two steps at different times.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             X, y, weight = self._check_training(X, y, sample_weight, reset=True)
