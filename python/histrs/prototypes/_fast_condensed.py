@@ -30,26 +30,15 @@ class FastCondensedNN(SelectedPrototypes):
 
     Parameters
     ----------
-    {metric}
-    {metric_params}
-    {n_neighbors}
+    {neighbours}
     {n_jobs}
     {verbose}
 
     Attributes
     ----------
-    {classes_}
-    {metric_}
-    {metric_params_}
-    {prototypes_}
-    {prototype_labels_}
-    {sample_indices_}
-    {n_features_in_}
-    {feature_names_in_}
+    {attributes}
 
-    See Also
-    --------
-    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+    {see_also}
 
     References
     ----------

@@ -33,9 +33,7 @@ class RandomMutationNN(SelectedPrototypes):
     Parameters
     ----------
     {compression}
-    {metric}
-    {metric_params}
-    {n_neighbors}
+    {neighbours}
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the samples of each class.
     max_iter : int, default=500
@@ -47,22 +45,11 @@ class RandomMutationNN(SelectedPrototypes):
 
     Attributes
     ----------
-    {classes_}
-    {metric_}
-    {metric_params_}
-    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
-(n_prototypes, p, p)
-        The samples chosen.
-    {prototype_labels_}
-    {sample_indices_}
+    {attributes}
     n_iter_ : int
         Exchanges tried.
-    {n_features_in_}
-    {feature_names_in_}
 
-    See Also
-    --------
-    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+    {see_also}
 
     References
     ----------
