@@ -50,10 +50,7 @@ def dense_targets(y: Any) -> Any:
 def labels_or_indicator(y: Any) -> NDArray[Any]:
     """Return labels of one class per row, or the indicator of labels of which it may have several.
 
-    Raises
-    ------
-    ValueError
-        If `y` has several columns that are no indicator.
+    Raises ValueError if `y` has several columns that are no indicator.
     """
     y = dense_targets(y)
     values: NDArray[Any] = np.asarray(y)
@@ -108,10 +105,8 @@ def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
 def checked_weights(sample_weight: Any, n_rows: int) -> Array:
     """Return the weights of rows; None stands for 1, and so does a number for each.
 
-    Raises
-    ------
-    ValueError
-        If there is not one for every row, or one is negative, NaN or infinite: the first is named.
+    Raises ValueError if there is not one for every row, or one is negative, NaN or infinite:
+    the first is named.
     """
     if sample_weight is None:
         return np.ones(n_rows)
@@ -164,10 +159,7 @@ def weights_of_classes(
 
     Before its version 1.7, scikit-learn balances numbers of samples, whatever they weigh.
 
-    Raises
-    ------
-    ValueError
-        If the weight of a class is negative or not finite.
+    Raises ValueError if the weight of a class is negative or not finite.
     """
     if classes is None:
         classes = np.unique(labels)
@@ -229,10 +221,8 @@ def rows_at(rows: Any, indices: NDArray[np.intp]) -> Any:
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> RowWeights:
     """Return the weights of rows, checked.
 
-    Raises
-    ------
-    ValueError
-        If a weight is negative, NaN or infinite, all are zero, or there is not one for every row.
+    Raises ValueError if a weight is negative, NaN or infinite, all are zero, or there is not
+    one for every row.
     """
     if sample_weight is None:
         return RowWeights(None, None)

@@ -139,10 +139,7 @@ CODE_METRICS = {name for name, metric in METRICS.items() if metric.has_codewords
 def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> None:
     """Fail where parameters are not those of a metric or kernel; `what` names them.
 
-    Raises
-    ------
-    ValueError
-        If there is one that it does not take, or one is missing that it needs.
+    Raises ValueError if there is one that it does not take, or one is missing that it needs.
     """
     metric, given = METRICS[name], {"n_jobs", *(params or {})}
     options = {

@@ -69,10 +69,7 @@ class Posterior:
     def additive(self) -> MinimaBound:
         """The same, where it is a sum of functions of features and of pairs.
 
-        Raises
-        ------
-        ValueError
-            If it is none, with the kernel.
+        Raises ValueError if it is none, with the kernel.
         """
         if not isinstance(self.bound, MinimaBound):
             raise ValueError(
@@ -257,10 +254,7 @@ class Posterior:
     def std_error(self, method: VarianceName) -> float:
         """Return the mean relative error of standard deviations; 0 where they are exact.
 
-        Raises
-        ------
-        AttributeError
-            If they are bounds, whose distance is not measured.
+        Raises AttributeError if they are bounds, whose distance is not measured.
         """
         if method not in ("auto", "exact", "cached"):
             raise AttributeError(
