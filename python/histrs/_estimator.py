@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from inspect import isclass, isfunction
+from inspect import isclass, isfunction, signature
+from numbers import Integral
 from textwrap import indent
 from typing import Any, TypeVar
 
@@ -29,6 +30,14 @@ self : object
 _LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
 
 
+# What parameters of these names may be, of every estimator.
+_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+
+
 class BaseEstimator(base.BaseEstimator):
     """scikit-learn's, whose diagrams in notebooks lead to this package's manual."""
 
@@ -37,6 +46,12 @@ class BaseEstimator(base.BaseEstimator):
         "https://histrs.readthedocs.io/en/latest/reference/generated/"
         "{estimator_module}.{estimator_name}.html"
     )
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        names = signature(cls.__init__).parameters
+        common = {name: kinds for name, kinds in _CONSTRAINTS.items() if name in names}
+        cls._parameter_constraints = common | getattr(cls, "_parameter_constraints", {})
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         # Names are those of the module of the package, wherever in it a class is written.

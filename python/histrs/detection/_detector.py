@@ -162,9 +162,6 @@ class PartDetector(BaseEstimator):
         "mirror": ["boolean"],
         "threshold": [Interval(Real, None, None, closed="neither")],
         "overlap": [Interval(Real, 0, 1, closed="both")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     roots_: list[NDArray[np.float32]]

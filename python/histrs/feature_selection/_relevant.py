@@ -135,8 +135,6 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         "fdr": [Interval(Real, 0.0, 1.0, closed="both")],
         "task": [StrOptions({"auto", "regression", "classification"})],
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(

@@ -141,7 +141,6 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         "domain": [StrOptions({"auto"}), tuple, list, np.ndarray],
         "per_column": ["boolean"],
         "sample_interval": [Interval(Real, 0, None, closed="neither"), None],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(

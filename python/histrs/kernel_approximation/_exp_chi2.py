@@ -143,9 +143,6 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ],
         "base_map": [AdditiveChi2Map, None],
         "projection": [StrOptions({"structured", "gaussian", "orthogonal"})],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(

@@ -117,7 +117,6 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         "directions": [StrOptions({"orthogonal", "gaussian", "structured"})],
         "metric": ["array-like", None],
         "columns_weight": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(

@@ -138,7 +138,6 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         "n_knots": [Interval(Integral, 1, 2**20, closed="both")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
         "whiten": ["boolean"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(

@@ -208,7 +208,6 @@ class SelectedPrototypes(InSpace):
         "metric": METRIC_CONSTRAINTS,
         "metric_params": [dict, None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
     }
 
     metric: str | Callable[..., NDArray[Any]]

@@ -21,8 +21,6 @@ class CondensingRule(SelectedPrototypes):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(

@@ -174,9 +174,6 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         "calibration": [StrOptions({"held-out"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(

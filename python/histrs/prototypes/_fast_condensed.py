@@ -59,7 +59,6 @@ class FastCondensedNN(SelectedPrototypes):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
-        "verbose": ["verbose"],
     }
 
     def __init__(

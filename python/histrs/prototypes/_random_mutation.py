@@ -72,8 +72,6 @@ class RandomMutationNN(SelectedPrototypes):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "compression": COMPRESSION_CONSTRAINTS,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(

@@ -53,7 +53,6 @@ class RandomSubset(SelectedPrototypes):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
         "compression": COMPRESSION_CONSTRAINTS,
-        "random_state": ["random_state"],
     }
 
     def __init__(

@@ -118,7 +118,6 @@ class CodeNeighbors(BaseEstimator):
         "quantizer": [ProductQuantizer, FrozenEstimator, None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "metric": [StrOptions({"euclidean", "sqeuclidean", "inner_product"})],
-        "n_jobs": [Integral, None],
     }
 
     quantizer_: ProductQuantizer

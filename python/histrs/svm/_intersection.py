@@ -165,9 +165,6 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         "average": ["boolean"],
         "early_stopping": ["boolean"],
         "probability": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     coef_: Array | sparse.csr_matrix
