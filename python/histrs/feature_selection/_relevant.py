@@ -303,7 +303,10 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
             Chain(rows, targets, square, n, n_features, generator)
             for generator in rng.spawn(_N_CHAINS)
         ]
-        found = self._of_chains(chains)
+        burn_in = (int(self.n_sweeps) + 1) // 2
+        total = len(chains) * (burn_in + int(self.n_sweeps))
+        with ChainProgress(type(self).__name__, self.verbose, total) as progress:
+            found = [chain.run(int(self.n_sweeps), burn_in, progress) for chain in chains]
         if len(seen) < len(varies):
             # Of so many columns there are few rows, which stay as they are.
             rest = np.setdiff1d(np.arange(len(varies)), seen)
@@ -316,12 +319,6 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         probabilities[varies[seen]] = np.mean(found, axis=0)
         self._compare(found, varies[seen])
         return probabilities
-
-    def _of_chains(self, chains: list[Chain]) -> list[Array]:
-        burn_in = (int(self.n_sweeps) + 1) // 2
-        total = len(chains) * (burn_in + int(self.n_sweeps))
-        with ChainProgress(type(self).__name__, self.verbose, total) as progress:
-            return [chain.run(int(self.n_sweeps), burn_in, progress) for chain in chains]
 
     def _compare(self, found: list[Array], seen: NDArray[np.intp]) -> None:
         gaps = np.ptp(found, axis=0)

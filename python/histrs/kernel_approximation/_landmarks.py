@@ -122,7 +122,9 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             random = check_random_state(self.random_state)
             rows = sample_without_replacement(X.shape[0], count, random_state=random)
             return X[np.sort(rows)].astype(np.float64)
-        _check_histograms(self, X)
+        if not callable(self.kernel):
+            # It names a bad entry before k-means meets it.
+            self._kernel(X, X[:1])
         check_squares(X)
         means = KMeans(
             count, n_init=1, verbose=int(self.verbose), random_state=self.random_state
@@ -158,12 +160,6 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.input_tags.positive_only = not callable(self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _check_histograms(map: LandmarkMap, X: Matrix) -> None:
-    """Let the kernel name a bad entry before k-means meets it."""
-    if not callable(map.kernel):
-        map._kernel(X, X[:1])
 
 
 def _positive_semidefinite(K: Array) -> Array:

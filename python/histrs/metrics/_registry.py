@@ -70,12 +70,6 @@ def _of_kernel(
     )
 
 
-def _airm_of_pairs(
-    X: NDArray[Any], Y: NDArray[Any], rows: Any, columns: Any, *, n_jobs: int | None
-) -> NDArray[Any]:
-    return airm_distances(X[rows], Y[columns], paired=True, n_jobs=n_jobs)
-
-
 # A kernel or metric is one entry.
 METRICS: Mapping[str, Metric] = {
     # The distance of "chi2", by way of its kernel.
@@ -85,7 +79,9 @@ METRICS: Mapping[str, Metric] = {
         "covariances",
         centroid=jbld_centroid,
         bounds=airm_bounds,
-        of_pairs=_airm_of_pairs,
+        of_pairs=lambda X, Y, rows, columns, *, n_jobs: airm_distances(
+            X[rows], Y[columns], paired=True, n_jobs=n_jobs
+        ),
     ),
     "chi2": Metric(
         chi2_distances, "histograms", additive_chi2_kernel, is_additive=True, has_codewords=True

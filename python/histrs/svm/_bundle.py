@@ -288,7 +288,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if is_dask(X):
             return answers(self, "decision_function", X, codes=self._takes_codes())
-        scores = self._scores(self._check_rows(X))
+        checks = {"dtype": None} if self._takes_codes() else HISTOGRAM_CHECKS
+        X = validate_data(self, X, reset=False, **checks)
+        scores = self._scores(self._check_entries(X, self.feature_map_))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -382,11 +384,6 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
                 "A feature map is not fitted to a dask array: fit it to some of the rows, and give "
                 "sklearn.frozen.FrozenEstimator(feature_map)."
             )
-
-    def _check_rows(self, X: Any) -> Any:
-        checks = {"dtype": None} if self._takes_codes() else HISTOGRAM_CHECKS
-        X = validate_data(self, X, reset=False, **checks)
-        return self._check_entries(X, self.feature_map_)
 
     def _check_entries(self, X: Any, feature_map: Any) -> Any:
         """Return rows as the map takes them, once every entry has been looked at."""
