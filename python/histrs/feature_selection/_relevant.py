@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -33,14 +34,18 @@ from histrs._threads import blas_threads_at_most
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs._weights import classes_of, encode
-from histrs.feature_selection._components import in_blocks, short
 from histrs.feature_selection._inclusion import (
     Chain,
     gains_alone,
     least_false,
+    rotated,
 )
-from histrs.feature_selection._shapes import N_SHAPES
+from histrs.feature_selection._shapes import N_SHAPES, shapes_of
 
+# Rows whose components are in memory at once, where only sums of products are needed.
+_ROWS_A_BLOCK = 8192
+# Columns whose components are in memory at once, beside those that the chains see.
+_BLOCK = 256
 Task: TypeAlias = Literal["auto", "regression", "classification"]
 
 # Rows that are looked at, where there are more and enough columns to need them one by one.
@@ -365,3 +370,43 @@ def _some_rows(
         counts = np.bincount(codes)
         shares = 0.5 / n + 0.5 / (len(counts) * counts[codes])
     return np.sort(rng.choice(n, _MOST_ROWS, replace=False, p=shares))
+
+
+def short(X: Any, Y: Array) -> tuple[Array, Array]:
+    """Return components of all columns, and targets, in no more rows than there are components.
+
+    Of many rows, only sums of products are needed.
+    """
+    n, n_features = X.shape
+    n_components = N_SHAPES * n_features
+    if n <= n_components:
+        return _components(X), Y
+    columns = [shapes_of(_column(X, d)) for d in range(n_features)]
+    # As cells, rows take one byte per column.
+    cells = np.stack([cells.astype(np.uint8) for _, cells in columns], axis=1)
+    grams, slopes = np.zeros((n_components, n_components)), np.zeros((n_components, Y.shape[1]))
+    for start in range(0, n, _ROWS_A_BLOCK):
+        part = slice(start, start + _ROWS_A_BLOCK)
+        Z = np.hstack([shapes[cells[part, d]] for d, (shapes, _) in enumerate(columns)])
+        grams += Z.T @ Z
+        slopes += Z.T @ Y[part]
+    rows, targets = rotated(grams, slopes)
+    return rows.reshape(-1, n_features, N_SHAPES), targets
+
+
+def _column(X: Any, d: int) -> Array:
+    column = X[:, [d]]
+    return np.asarray(column.toarray() if sparse.issparse(X) else column).ravel()
+
+
+def _components(X: Any) -> Array:
+    """Return the components of all columns, of shape (n_samples, n_features, n_shapes)."""
+    columns = [shapes_of(_column(X, d)) for d in range(X.shape[1])]
+    return np.stack([shapes[cells] for shapes, cells in columns], axis=1)
+
+
+def in_blocks(X: Any, of_shapes: Callable[[Array], Array]) -> Array:
+    """Return what a function says of the components of every column, some columns at a time."""
+    n_features = X.shape[1]
+    starts = range(0, n_features, _BLOCK)
+    return np.concatenate([of_shapes(_components(X[:, k : k + _BLOCK])) for k in starts])
