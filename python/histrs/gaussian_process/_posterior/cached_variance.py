@@ -100,7 +100,11 @@ class CachedVariance:
             upper -= nearby.known_without_itself(space, indices)
             both = np.vstack([uppers, np.maximum(upper / weights, self._floor)])
             error = _error_without_itself(both, exact, system.s)
-            error += self._error_of_rounding(nearby, solved, space.coordinates[indices], exact)
+            # Scores are read from coarse tables.
+            X, coordinates = system.X[solved], space.coordinates[indices]
+            errors = self._scores(X, system.bound.rows_of(X)) - coordinates
+            seeming = nearby.known_by_rounding(coordinates, errors)
+            error += 0.5 * float(np.mean(seeming / (exact + system.s)))
             if error < _TOLERATED * self.error:
                 self.error, self._nearby, uppers = error, nearby, both
         self._plane = _Plane(uppers, exact)
@@ -125,15 +129,6 @@ class CachedVariance:
     def _scores(self, X: Matrix, rows: Matrix) -> Array:
         n_threads = self._system.bound.n_threads
         return self._score.evaluate(X if self._score.takes_features else rows, n_threads)
-
-    def _error_of_rounding(
-        self, nearby: NearbyRows, rows: NDArray[np.intp], coordinates: Array, exact: Array
-    ) -> float:
-        """Return the mean relative error of roots where scores are read from coarse tables."""
-        X = self._system.X[rows]
-        errors = self._scores(X, self._system.bound.rows_of(X)) - coordinates
-        seeming = nearby.known_by_rounding(coordinates, errors)
-        return 0.5 * float(np.mean(seeming / (exact + self._system.s)))
 
 
 def _score(system: System, R: Array) -> Score:
