@@ -11,10 +11,11 @@ from collections.abc import Callable, Mapping
 from inspect import isclass, isfunction, signature
 from numbers import Integral
 from textwrap import indent
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn import base
+from sklearn.utils import Tags
 
 Documented = TypeVar("Documented", bound=Callable[..., Any])
 
@@ -46,6 +47,16 @@ class BaseEstimator(base.BaseEstimator):
         "https://histrs.readthedocs.io/en/latest/reference/generated/"
         "{estimator_module}.{estimator_name}.html"
     )
+
+    _inputs: ClassVar[dict[str, bool]] = {}
+    """What scikit-learn may expect of rows, where it is not the usual."""
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        for name, value in self._inputs.items():
+            setattr(tags.input_tags, name, value)
+        return tags
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -135,6 +135,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     True
     """
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True, "positive_only": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, 2**31 - 1, closed="both")],
         "gamma": [
@@ -257,8 +258,6 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the sampler."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
         tags.target_tags.required = self.gamma == "auto"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult, minimize
 from sklearn.base import _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs._checks.validation import (
@@ -165,6 +164,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     sample_indices_: Indices
 
+    _inputs: ClassVar[dict[str, bool]] = {"three_d_array": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
         "gamma": GAMMA_CONSTRAINTS,
@@ -339,9 +339,3 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     def _space(self) -> Space:
         return Space("jbld", None, self.n_jobs)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, gen_batches
+from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -167,6 +167,7 @@ class HistogramCompressor(LearnedPrototypes):
 
     sample_indices_: Indices
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True, "positive_only": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
         "M": ["array-like", None],
@@ -378,13 +379,6 @@ class HistogramCompressor(LearnedPrototypes):
     @property
     def _divergence(self) -> Divergence:
         return Divergence(self.M_, self.reg_, self.n_jobs)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
 
 
 def _logarithms(X: Matrix, indices: Indices) -> Array:
