@@ -70,28 +70,12 @@ def fit_calibration(
 
     Probabilities are :math:`\mathrm{softmax}(T z + W^T z + b)` with a temperature `T`, a
     matrix `W` and offsets `b` (matrix scaling). The last two have normal priors, and `T` one that
-    is as wide as the scores are narrow.
+    is as wide as the scores are narrow. Two classes have one column of scores, and the readout
+    is to the difference of their logits.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_samples, n_outputs)
-        Scores of rows that the model was not fitted to; one column for two classes.
-    labels : ndarray of shape (n_samples,)
-        The indices of their classes.
-    offset_std : float
-        Standard deviation of offsets before anything is seen; that of entries of `W` is 1.
-    centred : bool
-        Whether scores are of targets less their mean, so that offsets before anything is seen are
-        the logarithms of the classes' fractions; else they are 0.
-    matrix_scaling : bool
-        Whether several classes have a matrix; those that were learned together need none.
-    weights : ndarray of shape (n_samples,), default=None
-        What each row counts beside the priors; None for 1.
-
-    Returns
-    -------
-    Readout
-        To logits of every class, or for two classes to their difference.
+    `offset_std` is the prior standard deviation of offsets; that of entries of `W` is 1. Where
+    `centred`, scores are of targets less their mean, and the prior mean of offsets is the logarithm
+    of the classes' fractions; else 0. Classes that were learned together need no matrix.
     """
     binary = scores.shape[1] == 1
     z = np.hstack([-scores, scores]) if binary else scores

@@ -8,16 +8,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from inspect import isclass, isfunction
+from inspect import isclass, isfunction, signature
+from numbers import Integral
 from textwrap import indent
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from sklearn import base
+from sklearn.utils import Tags
 
 Documented = TypeVar("Documented", bound=Callable[..., Any])
 
+_COMMON = {
+    "self": """
+Returns
+-------
+self : object
+    The fitted estimator.
+"""
+}
+
 _LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
+
+
+# What parameters of these names may be, of every estimator.
+_CONSTRAINTS: dict[str, list[Any]] = {
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
 
 
 class BaseEstimator(base.BaseEstimator):
@@ -28,6 +47,22 @@ class BaseEstimator(base.BaseEstimator):
         "https://histrs.readthedocs.io/en/latest/reference/generated/"
         "{estimator_module}.{estimator_name}.html"
     )
+
+    _inputs: ClassVar[dict[str, bool]] = {}
+    """What scikit-learn may expect of rows, where it is not the usual."""
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn may expect of the estimator."""
+        tags = super().__sklearn_tags__()
+        for name, value in self._inputs.items():
+            setattr(tags.input_tags, name, value)
+        return tags
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        names = signature(cls.__init__).parameters
+        common = {name: kinds for name, kinds in _CONSTRAINTS.items() if name in names}
+        cls._parameter_constraints = common | getattr(cls, "_parameter_constraints", {})
 
     def _doc_link_url_param_generator(self) -> dict[str, str]:
         # Names are those of the module of the package, wherever in it a class is written.
@@ -43,6 +78,12 @@ class BaseEstimator(base.BaseEstimator):
             super()._validate_params()
 
 
+def by_name(text: str) -> dict[str, str]:
+    """Return descriptions as numpydoc has them, one behind the other, by the first name of each."""
+    entries = re.split(r"\n(?=\w)", text.strip("\n"))
+    return {re.split(r"\W", entry, maxsplit=1)[0]: entry for entry in entries}
+
+
 def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]:
     """Return a decorator that puts shared descriptions into docstrings: a class has several.
 
@@ -51,7 +92,7 @@ def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]
     shared : mapping of str to str
         Descriptions by their names; a docstring that names another raises a KeyError.
     """
-    known = {name: text for part in shared for name, text in part.items()}
+    known = {name: text for part in (_COMMON, *shared) for name, text in part.items()}
 
     def put(owner: Documented) -> Documented:
         members = vars(owner).values() if isclass(owner) else ()

@@ -48,10 +48,7 @@ class Column:
     def numbers(self) -> Array:
         """Return the column as numbers; truth values are 1 and 0.
 
-        Raises
-        ------
-        ValueError
-            If it holds other categories.
+        Raises ValueError if it holds other categories.
         """
         if self.kind != "categories":
             return self.values
@@ -95,10 +92,7 @@ class Column:
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:
     """Return a data frame of any library as narwhals reads it; None of what is none.
 
-    Raises
-    ------
-    ValueError
-        If two columns have the same name.
+    Raises ValueError if two columns have the same name.
     """
     frame = _read(X)
     return frame.collect() if isinstance(frame, nw.LazyFrame) else frame
@@ -143,10 +137,7 @@ def is_table(X: Any) -> bool:
 def columns_of(X: Any, name: str = "X") -> list[Column]:
     """Return the columns of a frame, or of an array of two dimensions.
 
-    Raises
-    ------
-    ValueError
-        If a column holds what is neither a number nor a category.
+    Raises ValueError if a column holds what is neither a number nor a category.
     """
     frame = frame_of(X)
     if frame is not None:
@@ -160,10 +151,7 @@ def numbers_of(X: Any, name: str = "X") -> Any:
 
     They are a sparse matrix where all columns of the frame are sparse.
 
-    Raises
-    ------
-    ValueError
-        If a column is none of numbers, truth values, dates or durations.
+    Raises ValueError if a column is none of numbers, truth values, dates or durations.
     """
     frame = frame_of(X)
     if frame is None:
@@ -180,10 +168,7 @@ def numbers_of(X: Any, name: str = "X") -> Any:
 def numbers_in(values: NDArray[Any], title: str) -> NDArray[Any]:
     """Return a column of a file as numbers.
 
-    Raises
-    ------
-    ValueError
-        If it holds others than numbers, truth values, dates or durations.
+    Raises ValueError if it holds others than numbers, truth values, dates or durations.
     """
     return values if values.dtype.kind in "fiub" else _of_array(values, title).numbers()
 
@@ -199,17 +184,7 @@ def order_of(
 ) -> NDArray[np.intp] | None:
     """Return where each known column is among the named ones; None where all are in their place.
 
-    Parameters
-    ----------
-    names, known : sequences of str
-        Names of the columns of `what`, and those that they are matched with.
-    what, others : str
-        What errors call the two.
-
-    Raises
-    ------
-    ValueError
-        If `what` lacks a column, or has one more.
+    Errors call the two `what` and `others`: one of `what` is missing, or there is one more.
     """
     if list(names) == list(known):
         return None
@@ -232,10 +207,7 @@ def order_of(
 def in_order_of(X: Any, Y: Any) -> Any:
     """Return `Y` with its columns in the order of those of `X`, where both have names.
 
-    Raises
-    ------
-    ValueError
-        If one lacks a column of the other.
+    Raises ValueError if one lacks a column of the other.
     """
     frames = frame_of(X), frame_of(Y)
     if frames[0] is None or frames[1] is None:
@@ -250,10 +222,7 @@ def in_order_of(X: Any, Y: Any) -> Any:
 def refuse_text(X: Any, name: str = "X") -> None:
     """Fail where an array holds what is no number; the message names the column.
 
-    Raises
-    ------
-    ValueError
-        If it does.
+    Raises ValueError if it does.
     """
     if frame_of(X) is None and is_table(X):
         _stacked(X, name)

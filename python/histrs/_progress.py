@@ -52,17 +52,7 @@ class _Progress:
 
 
 class SolverProgress(_Progress):
-    """Shows how far a solver has come from its first residual to its tolerance.
-
-    Parameters
-    ----------
-    description : str
-        What is being solved.
-    tol : ndarray of shape (n_columns,)
-        Tolerance of each column.
-    verbose : int
-        0 shows nothing.
-    """
+    """Shows how far a solver has come from its first residual to its tolerance, of each column."""
 
     def __init__(self, description: str, tol: Array, verbose: int) -> None:
         super().__init__(description, verbose)
@@ -76,15 +66,7 @@ class SolverProgress(_Progress):
 
 
 class SearchProgress(_Progress):
-    """Shows the likelihoods that a search for hyper-parameters meets.
-
-    Parameters
-    ----------
-    description : str
-        What is being searched.
-    verbose : int
-        0 shows nothing.
-    """
+    """Shows the likelihoods that a search for hyper-parameters meets."""
 
     def __init__(self, description: str, verbose: int) -> None:
         super().__init__(f"{description}, hyper-parameters", verbose)
@@ -98,17 +80,7 @@ class SearchProgress(_Progress):
 
 
 class RowsProgress(_Progress):
-    """Shows how many rows a pass has read.
-
-    Parameters
-    ----------
-    description : str
-        What is made of the rows.
-    n_chunks : int or None
-        Number of chunks, where it is known.
-    verbose : int
-        0 shows nothing.
-    """
+    """Shows how many rows a pass has read; `n_chunks` is None where it is not known."""
 
     def __init__(self, description: str, n_chunks: int | None, verbose: int) -> None:
         super().__init__(description, verbose, n_chunks)
@@ -122,15 +94,7 @@ class RowsProgress(_Progress):
 
 
 class TrainingProgress(_Progress):
-    """Shows the loss of every pass of training.
-
-    Parameters
-    ----------
-    description : str
-        What is being trained.
-    verbose : int
-        0 shows nothing.
-    """
+    """Shows the loss of every pass of training."""
 
     def __init__(self, description: str, verbose: int) -> None:
         super().__init__(description, verbose)
@@ -153,17 +117,7 @@ class ChainProgress(_Progress):
 
 
 class StepProgress(_Progress):
-    """Shows the steps of a fit, with a line on what each led to.
-
-    Parameters
-    ----------
-    description : str
-        What is fitted.
-    verbose : int
-        0 shows nothing.
-    total : int, default=None
-        Number of steps, where it is known.
-    """
+    """Shows the steps of a fit, of `total` if known, with a line on what each led to."""
 
     def __call__(self, state: str) -> None:
         """Show one more step."""

@@ -70,16 +70,8 @@ def distinct_rows(
 ) -> DistinctRows:
     """Find rows that are equal in all columns and targets; of a dask array, none are.
 
-    Parameters
-    ----------
-    X : matrix of shape (n_samples, n_features), or stack of matrices
-        Rows, dense or in canonical CSR form.
-    Y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-        Numbers of targets or classes.
-    weights : ndarray of shape (n_samples,) or None
-        Weights of the rows; None for 1.
-    copies : ndarray of shape (n_samples,), default=None
-        How many rows each stands for, if not as many as its weight; less than 1 is 1.
+    Sparse rows are canonical. `copies` says how many rows each stands for, if not as many as its
+    weight; less than 1 is 1.
     """
     if is_dask(X):
         return DistinctRows(None, np.arange(len(Y)), weights)

@@ -50,10 +50,7 @@ def dense_targets(y: Any) -> Any:
 def labels_or_indicator(y: Any) -> NDArray[Any]:
     """Return labels of one class per row, or the indicator of labels of which it may have several.
 
-    Raises
-    ------
-    ValueError
-        If `y` has several columns that are no indicator.
+    Raises ValueError if `y` has several columns that are no indicator.
     """
     y = dense_targets(y)
     values: NDArray[Any] = np.asarray(y)
@@ -108,10 +105,8 @@ def best_class(scores: NDArray[Any], classes: NDArray[Any]) -> NDArray[Any]:
 def checked_weights(sample_weight: Any, n_rows: int) -> Array:
     """Return the weights of rows; None stands for 1, and so does a number for each.
 
-    Raises
-    ------
-    ValueError
-        If there is not one for every row, or one is negative, NaN or infinite: the first is named.
+    Raises ValueError if there is not one for every row, or one is negative, NaN or infinite:
+    the first is named.
     """
     if sample_weight is None:
         return np.ones(n_rows)
@@ -164,10 +159,7 @@ def weights_of_classes(
 
     Before its version 1.7, scikit-learn balances numbers of samples, whatever they weigh.
 
-    Raises
-    ------
-    ValueError
-        If the weight of a class is negative or not finite.
+    Raises ValueError if the weight of a class is negative or not finite.
     """
     if classes is None:
         classes = np.unique(labels)
@@ -229,10 +221,8 @@ def rows_at(rows: Any, indices: NDArray[np.intp]) -> Any:
 def check_weights(sample_weight: ArrayLike | None, X: Any) -> RowWeights:
     """Return the weights of rows, checked.
 
-    Raises
-    ------
-    ValueError
-        If a weight is negative, NaN or infinite, all are zero, or there is not one for every row.
+    Raises ValueError if a weight is negative, NaN or infinite, all are zero, or there is not
+    one for every row.
     """
     if sample_weight is None:
         return RowWeights(None, None)
@@ -252,21 +242,10 @@ def weighs_nothing(sample_weight: Any, X: Any) -> bool:
 
 
 def times_class_weights(given: RowWeights, class_weight: Any, labels: NDArray[Any]) -> RowWeights:
-    """Return the weights of rows times those of their classes.
+    """Return the weights of rows times those of their classes, as scikit-learn's `class_weight`.
 
-    Parameters
-    ----------
-    given : RowWeights
-        Weights of the rows.
-    class_weight : dict, "balanced" or None
-        As in scikit-learn. "balanced" makes the sums of weights alike.
-    labels : ndarray of shape (n_kept,)
-        Classes of these.
-
-    Raises
-    ------
-    ValueError
-        If the weight of a class is negative or not finite, or nothing is left.
+    "balanced" makes the sums of weights alike. A ValueError says that the weight of a class is
+    negative or not finite, or that nothing is left.
     """
     if class_weight is None:
         return given

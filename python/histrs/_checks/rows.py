@@ -25,12 +25,7 @@ class Checked:
     """Rows as the checks of arguments return them, and what was made of them.
 
     `metrics` and `spd` take them where users give arrays. They belong to one call: who keeps rows
-    keeps the matrix, which others may change.
-
-    Parameters
-    ----------
-    rows : matrix
-        Of one of the dtypes of the core; a sparse one is sound and canonical.
+    keeps the matrix, which others may change. Sparse rows are canonical.
     """
 
     def __init__(self, rows: Matrix) -> None:

@@ -26,10 +26,7 @@ def sound(X: Any, name: str = "X") -> Any:
     and COO are returned as they are, with indices of one type and without room to spare behind the
     last entry, other formats as COO or CSR.
 
-    Raises
-    ------
-    ValueError
-        If the parts do not form a matrix; the message names the part.
+    Raises ValueError if the parts do not form a matrix; the message names the part.
     """
     try:
         if X.format in ("csr", "csc", "bsr"):

@@ -124,13 +124,7 @@ def _refuse_first(X: Any, name: str, *, nan_is_welcome: bool) -> None:
 
 @contextmanager
 def naming_rows(rows: NDArray[np.intp] | None) -> Iterator[None]:
-    """Name the rows of the argument in errors of what is done with some of them.
-
-    Parameters
-    ----------
-    rows : ndarray of shape (n_some,) or None
-        Which these are; None for all.
-    """
+    """Name the rows of the argument in errors of what is done with some of them; None for all."""
     try:
         yield
     except ValueError as error:

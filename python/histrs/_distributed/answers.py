@@ -14,18 +14,9 @@ from histrs._distributed.rows import Part, as_rows, count_task_threads, partitio
 
 
 def answers(model: Any, method: str, X: Any, *, codes: bool = False) -> NDArray[Any]:
-    """Return what a method of a fitted model returns for every row; rows stay where they are.
+    """Return what a method of a fitted model returns for every row of a dask array, where it lies.
 
-    Parameters
-    ----------
-    model : estimator
-        The model, whose method takes rows of NumPy.
-    method : str
-        Its name.
-    X : dask array of shape (n_samples, n_features)
-        Rows.
-    codes : bool, default=False
-        Whether rows are whole numbers that are taken as they are.
+    With `codes`, rows are whole numbers that are taken as they are.
     """
     validate_data(model, stand_in(X), reset=False)
     answer, of_workers = lazy(_answer), placed(model)

@@ -58,9 +58,9 @@ def block_cg(
     """Solve `A X = B` for symmetric positive definite `A` and all columns of `B` at once.
 
     All columns share one Krylov space, so that together they need fewer products than each alone.
-    The block of residuals is kept orthonormal in the inner product of the preconditioner
-    (Dubrulle's variant of O'Leary's method), and directions that become dependent are dropped, so
-    that equal or converged columns do no harm.
+    The block of residuals is kept orthonormal in the inner product of the preconditioner, near
+    `A^-1` (Dubrulle's variant of O'Leary's method [1]_), and directions that become dependent are
+    dropped [2]_, so that equal or converged columns do no harm.
 
     In exact arithmetic several inner products are known beforehand. They are computed all the
     same, so that every step is a projection and lowers the energy `x^T A x / 2 - b^T x` however
@@ -68,29 +68,10 @@ def block_cg(
     to be positive definite, the method starts again from the residual itself, as long as that
     helps.
 
-    Parameters
-    ----------
-    operator : callable
-        `V -> A V` for `V` of shape (n, k), any k.
-    B : ndarray of shape (n, n_columns)
-        Right-hand sides.
-    tol : ndarray of shape (n_columns,)
-        A column is solved when no entry of its residual is larger.
-    max_iter : int
-        Most iterations, each with one product.
-    preconditioner : callable
-        `V -> M^-1 V` with `M` symmetric positive definite and near `A`.
-    X0 : ndarray of shape (n, n_columns), default=None
-        Where to start; None starts at 0.
-    callback : callable, default=None
-        Called with the residual of each column after every iteration.
-
-    Returns
-    -------
-    Solution
-        The iterate when every column is solved, when iterations no longer help (`stagnated`), or
-        after `max_iter` iterations. A column never has both a larger residual and more energy
-        than at the start.
+    A column is solved when no entry of its residual is above its `tol`. An iteration takes one
+    product, and ends with `callback(residuals)`. The result is the iterate when every column is
+    solved, when iterations no longer help (`stagnated`), or after `max_iter`. A column never has
+    both a larger residual and more energy than at the start, `X0`.
 
     References
     ----------

@@ -33,22 +33,8 @@ def factorise_in_place(A: Array) -> Array:
     """Overwrite the lower triangle of a symmetric positive definite matrix with its factor.
 
     LAPACK would do it in one call, which cannot be interrupted; here Python gets its turn after
-    every block of columns.
-
-    Parameters
-    ----------
-    A : ndarray of shape (n, n)
-        The matrix; Fortran-ordered it is used as it is.
-
-    Returns
-    -------
-    ndarray of shape (n, n)
-        `A`, its lower triangle being the factor `L` with `A = L L^T`.
-
-    Raises
-    ------
-    scipy.linalg.LinAlgError
-        If `A` is not positive definite.
+    every block of columns. A Fortran-ordered matrix is used as it is. One that is not positive
+    definite is a LinAlgError.
     """
     n = len(A)
     # On a busy machine, a few tenths of a second of BLAS are many of the wall's.
@@ -183,17 +169,7 @@ class CholeskyFactor:
     def insert(self, B: Array, C: Array) -> Self:
         """Return the factor of `[[A, B^T], [B, C]]`, this being that of `A`.
 
-        Parameters
-        ----------
-        B : ndarray of shape (m, n)
-            What the new rows share with the old.
-        C : ndarray of shape (m, m)
-            What they share with one another.
-
-        Raises
-        ------
-        scipy.linalg.LinAlgError
-            If the matrix is not positive definite.
+        A LinAlgError says that the matrix is not positive definite.
         """
         n = len(self.triangle)
         new = np.empty_like(B, order="C")
@@ -225,23 +201,11 @@ def _solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
 
 
 def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -> Array:
-    """Return the factor of the rows and columns of `L L^T` that are kept.
+    """Return the factor of the rows and columns of `L L^T` that are kept, in Fortran order.
 
     They are those of `P P^T + Q Q^T`, with `P` the kept part of `L`, lower triangular again, and
     `Q` the columns of the removed rows; the factor is the transpose of the triangle that orthogonal
-    transformations make of `P^T` on top of `Q^T`.
-
-    Parameters
-    ----------
-    L : ndarray of shape (n, n)
-        Lower factor.
-    kept, removed : ndarray of int
-        Which rows, in ascending order.
-
-    Returns
-    -------
-    ndarray
-        The factor, in Fortran order.
+    transformations make of `P^T` on top of `Q^T`. Both kinds of indices ascend.
     """
     n = len(kept)
     # Rows before the first that is removed stay as they are.

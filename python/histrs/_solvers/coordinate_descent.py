@@ -28,28 +28,8 @@ def coordinate_descent(
 
     The method of Wu [1]_, without the constraints of his support vector machine: a step makes the
     residual of its row vanish, which is the exact minimum of `x^T A x / 2 - b^T x` along it.
-
-    Parameters
-    ----------
-    operator : callable
-        `V -> A V`.
-    B : ndarray of shape (n, n_columns)
-        Right-hand sides.
-    tol : ndarray of shape (n_columns,)
-        A column is solved when no entry of its residual is larger.
-    max_iter : int
-        Most passes.
-    descend : callable
-        `(X, B, order) -> X` after a step in each row of `order`.
-    X0 : ndarray of shape (n, n_columns), default=None
-        Where to start; None starts at 0.
-    callback : callable, default=None
-        Called with the residual of each column after every pass.
-
-    Returns
-    -------
-    Solution
-        Its `n_iter` counts passes.
+    `descend(X, B, order)` takes a step in each row of `order`. The rest is as for `block_cg`, with
+    passes in place of iterations.
 
     References
     ----------

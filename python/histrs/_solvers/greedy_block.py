@@ -37,23 +37,8 @@ def greedy_block(
     with a limited number of non-zeros; it is solved greedily, among the rows of largest gain, by
     adding the row that then decreases the objective most.
 
-    Parameters
-    ----------
-    operator : callable
-        `V -> A V`.
-    columns : callable
-        `rows -> A[:, rows]`.
-    diagonal : ndarray of shape (n,)
-        Diagonal of `A`.
-    B, tol, X0, callback
-        As for `block_cg`.
-    max_iter : int
-        Most passes: as many blocks as there are rows.
-
-    Returns
-    -------
-    Solution
-        Its `n_iter` counts passes.
+    `columns(rows)` is `A[:, rows]`. The rest is as for `block_cg`, with passes in place of
+    iterations: as many blocks as there are rows.
 
     References
     ----------

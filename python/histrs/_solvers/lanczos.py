@@ -42,19 +42,11 @@ class Tridiagonal:
 
 
 class Lanczos:
-    """Lanczos processes from every column of `V`, which share each product.
+    """Lanczos processes from every column of `V`, which share each product with `A`.
 
-    Parameters
-    ----------
-    operator : callable
-        `V -> A V` with symmetric positive semi-definite `A`.
-    V : ndarray of shape (n, n_columns)
-        Where the processes start.
-    keep_basis : bool
-        Whether to keep the basis of each column and orthogonalise against all of it. Without, the
-        Ritz values repeat those that have converged, and quadratures are as good.
-    max_steps : int
-        Most steps: those that the basis has room for.
+    `A` is symmetric positive semi-definite. With `keep_basis`, each column is orthogonalised
+    against all its basis. Without, Ritz values repeat those that have converged, and quadratures
+    are as good. A basis has room for `max_steps`.
     """
 
     def __init__(self, operator: Operator, V: Array, *, keep_basis: bool, max_steps: int) -> None:

@@ -19,20 +19,10 @@ _SHORT = 500
 
 
 def eigh(upper: Array, n_largest: int | None = None) -> tuple[Array, Array]:
-    """Return eigenvalues in ascending order and their vectors, as columns.
+    """Return eigenvalues in ascending order and their vectors, as columns, of an upper triangle.
 
-    Parameters
-    ----------
-    upper : ndarray of shape (n, n)
-        A symmetric matrix, of which the upper triangle is read; finite.
-    n_largest : int or None
-        How many pairs are wanted, the largest; None means all, which divide and conquer finds
-        faster.
-
-    Raises
-    ------
-    numpy.linalg.LinAlgError
-        If LAPACK does not converge.
+    `n_largest` asks for the largest; None is all, which divide and conquer finds faster. A
+    LinAlgError says that LAPACK did not converge.
     """
     if n_largest is None or n_largest == len(upper):
         values, vectors = _leavable(len(upper), lambda: np.linalg.eigh(upper, UPLO="U"))

@@ -58,27 +58,13 @@ def exact_log_det(factor: CholeskyFactor, *, derivative: bool) -> LogDet:
 def lanczos_log_det(operator: Operator, Z: Array, *, derivative: bool) -> LogDet:
     """Estimate the log-determinant by stochastic Lanczos quadrature.
 
-    `log det A = tr log A` is the mean of `z^T log(A) z` over vectors of random signs, and Gauss
-    quadrature with the Ritz values of Lanczos gives each [1]_.
+    `log det A = tr log A` is the mean of `z^T log(A) z` over vectors of random signs, the columns
+    of `Z`, and Gauss quadrature with the Ritz values of Lanczos gives each [1]_.
 
     The derivative is that of the estimate itself, with the same `z`: with Ritz pairs `(t_i, u_i)`
     and `z = sum_i c_i u_i`, `d (z^T log(A) z) = sum_ij c_i c_j g_ij u_i^T dA u_j`, where
     `g_ij = (log t_i - log t_j) / (t_i - t_j)`. So value and derivative agree, as an optimiser
     needs, and not only their expectations, as with `z^T A^-1 dA z`.
-
-    Parameters
-    ----------
-    operator : callable
-        `V -> A V`.
-    Z : ndarray of shape (n, n_probes)
-        Vectors of random signs.
-    derivative : bool
-        Whether to compute the vectors of the derivative.
-
-    Returns
-    -------
-    LogDet
-        The estimate.
 
     References
     ----------
@@ -147,21 +133,8 @@ def log_det_bound(n: int, largest: float, trace: float, squares: float) -> float
               \begin{bmatrix}\mu_1\\ \mu_2\end{bmatrix},
               \quad \bar t = \frac{\beta\mu_1 - \mu_2}{\beta n - \mu_1}
 
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    largest : float
-        `beta`, at or above the largest eigenvalue.
-    trace : float
-        `mu_1`, the trace.
-    squares : float
-        At or below `mu_2`, the squared Frobenius norm (theorem 2).
-
-    Returns
-    -------
-    float
-        The bound.
+    :math:`\beta` is at or above the largest eigenvalue, :math:`\mu_1` is the trace, and
+    :math:`\mu_2` is at or below the squared Frobenius norm (theorem 2).
     """
     # No matrix of this trace has a smaller norm.
     squares = max(squares, trace**2 / n)
@@ -180,22 +153,8 @@ def largest_eigenvalue_bound(multiply: Operator, V: Array, trace: float) -> floa
     """Bound the largest eigenvalue of a matrix without negative entries from above.
 
     For every positive vector `v`, `max_i (A v)_i / v_i` is an upper bound (Collatz and Wielandt),
-    which is tight at the eigenvector that belongs to the eigenvalue. The Ritz value plus the norm
-    of its residual, which is near *some* eigenvalue, would not be one for certain.
-
-    Parameters
-    ----------
-    multiply : callable
-        `V -> A V`.
-    V : ndarray of shape (n,)
-        Near the eigenvector.
-    trace : float
-        The trace, which is a bound as well.
-
-    Returns
-    -------
-    float
-        The bound.
+    which is tight at the eigenvector that belongs to the eigenvalue, and the trace is one too. The
+    Ritz value plus the norm of its residual, which is near *some* eigenvalue, is not for certain.
     """
     v = np.abs(V)
     scale = float(np.max(v, initial=0.0))

@@ -34,21 +34,8 @@ def nested_cg(
     the correction, scaled by the Galerkin condition `Z^T (B - A X) = 0` so that it never does
     harm, is added; and again. How far the cheap system is solved follows how well the last
     correction did. When corrections stop paying, the exact operator takes over, so that the
-    result is as good as that of `block_cg` whatever the cheap operator is.
-
-    Parameters
-    ----------
-    operator, cheap_operator : callable
-        `V -> A V` and something near it, for `V` of shape (n, k), any k.
-    preconditioner, cheap_preconditioner : callable
-        `V -> M^-1 V` and something near it.
-    B, tol, max_iter, X0, callback
-        As for `block_cg`; `max_iter` counts inner iterations.
-
-    Returns
-    -------
-    Solution
-        Its `n_iter` counts inner iterations, each with one product with the cheap operator.
+    result is as good as that of `block_cg` whatever the cheap operator is. The rest is as there;
+    iterations are the inner ones, each with one product with the cheap operator.
     """
     X = np.zeros_like(B) if X0 is None else X0.copy()
     R = B.copy() if X0 is None else B - operator(X0)

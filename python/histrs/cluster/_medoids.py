@@ -95,8 +95,6 @@ class KMedoids(MetricClusters):
         "metric": METRIC_CONSTRAINTS,
         "metric_params": [dict, None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-LOCAL_FEATURES = {
-    "positions": """
+from histrs._estimator import by_name
+
+LOCAL_FEATURES = by_name("""
 positions : bool, default=False
     Whether the first two columns of the local features are their positions, down and right, in
     [0, 1]. They are not described, and only `pyramid` needs them.
-""",
-    "feature_names_in_": """
 feature_names_in_ : ndarray of shape (n_features,)
     Names of the columns, when `X` had string column names.
-""",
-    "n_features_in_": """
 n_features_in_ : int
     Number of columns of the local features.
-""",
-}
+""")

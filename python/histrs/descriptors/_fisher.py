@@ -117,8 +117,6 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         "positions": ["boolean"],
         "max_samples": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -155,10 +153,7 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : FisherVector
-            The fitted transformer.
+        {self}
 
         Raises
         ------

@@ -126,8 +126,6 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         "level_weights": ["array-like", None],
         "positions": ["boolean"],
         "max_samples": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -166,10 +164,7 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : BagOfVisualWords
-            The fitted transformer.
+        {self}
 
         Raises
         ------

@@ -16,7 +16,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._checks.validation import check_random_state, count_threads, unchanged_on_error
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._progress import StepProgress
 from histrs._typing import Array
 from histrs._warnings import warn
@@ -46,6 +46,7 @@ _MOST = 2000
 _CELLS = 40_000
 
 
+@documented()
 class PartDetector(BaseEstimator):
     r"""Objects in images, by a root and parts on springs, learned on codes of their cells.
 
@@ -161,9 +162,6 @@ class PartDetector(BaseEstimator):
         "mirror": ["boolean"],
         "threshold": [Interval(Real, None, None, closed="neither")],
         "overlap": [Interval(Real, 0, 1, closed="both")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     roots_: list[NDArray[np.float32]]
@@ -217,10 +215,7 @@ class PartDetector(BaseEstimator):
             For each image its boxes `(xmin, ymin, xmax, ymax)`, in pixels from the upper left
             corner; what reaches over the border is cut off, and an image without objects has none.
 
-        Returns
-        -------
-        self : PartDetector
-            The fitted detector.
+        {self}
 
         Raises
         ------

@@ -74,7 +74,6 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "cell_size": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(self, cell_size: int = 8, *, n_jobs: int | None = None) -> None:

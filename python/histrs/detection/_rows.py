@@ -15,13 +15,7 @@ from histrs.svm._rows import CodeRows, FeatureRows, Rows
 
 
 class JointRows:
-    """Rows of several kinds side by side; their inner products add up.
-
-    Parameters
-    ----------
-    parts : list of Rows
-        The rows of each kind, all of one length.
-    """
+    """Rows of several kinds side by side, all of one length; their inner products add up."""
 
     def __init__(self, parts: list[Rows]) -> None:
         self._parts = parts

@@ -16,15 +16,19 @@ from histrs.detection._model import (
     N_DEFORMATIONS,
     Component,
     Placements,
+    Tables,
     displacements_of,
     windows_of,
 )
-from histrs.detection._parts import with_parts
 from histrs.detection._pyramid import Pyramid
 from histrs.detection._rows import JointRows, window_rows
 from histrs.svm._bundle_solver import Targets, solve
 from histrs.svm._rows import FeatureRows, RowsWithIntercept
 
+# What a displacement of a cell costs before anything is known.
+_FIRST_DEFORMATION = (0.0, 0.1, 0.0, 0.1)
+# Rows and columns of cells of a part.
+_SHAPE = (6, 6)
 # Overlap with the box of an object that a placement of it needs, and that none of a negative has.
 _SAME = 0.7
 _LEAST = 0.5
@@ -45,17 +49,7 @@ TOL, MAX_PLANES = 0.02, 300
 
 
 class Training:
-    """Examples of all components, and the components that are learned from them.
-
-    Parameters
-    ----------
-    components : list of Component
-        What to begin with.
-    settings : Settings
-        What does not change.
-    C : float
-        Weight of a loss.
-    """
+    """Examples of all components, and the components that are learned from them."""
 
     def __init__(self, components: list[Component], settings: Settings, C: float) -> None:
         self.components = components
@@ -239,3 +233,42 @@ class Training:
         self.negatives = [Examples() for _ in self.components]
         self._learned = [False for _ in self.components]
         self._known.clear()
+
+
+def with_parts(component: Component, n_parts: int, shares: Array | None) -> Component:
+    """Return a component with parts that look as its root does there, twice as finely.
+
+    `shares` says how frequent each codeword of each block is; None is for features.
+    """
+    fine = np.repeat(np.repeat(component.root, 2, axis=0), 2, axis=1)
+    rows, columns = (min(pair) for pair in zip(_SHAPE, fine.shape[:2], strict=True))
+    anchors = _strongest_locations(_energy(fine, shares), n_parts, (rows, columns))
+    parts = [fine[y : y + rows, x : x + columns] for y, x in anchors]
+    return replace(
+        component,
+        # Four cells of a part are where one of the root is.
+        parts=(np.stack(parts) / 4).astype(np.float32),
+        anchors=anchors,
+        deformations=np.tile(_FIRST_DEFORMATION, (n_parts, 1)),
+    )
+
+
+def _energy(tables: Tables, shares: Array | None) -> Array:
+    """Return the mean square of what each cell adds to a score where it is for the object."""
+    squares = np.maximum(tables, 0.0).astype(np.float64) ** 2
+    weighted = squares if shares is None else squares * shares
+    return np.asarray(weighted.sum(axis=(2, 3)))
+
+
+def _strongest_locations(energy: Array, n_parts: int, size: tuple[int, int]) -> NDArray[np.int64]:
+    """Return corners of parts that cover most of the energy, one after the other."""
+    energy = energy.copy()
+    anchors = np.zeros((n_parts, 2), dtype=np.int64)
+    h, w = size
+    for anchor in anchors:
+        sums = np.pad(energy.cumsum(axis=0).cumsum(axis=1), ((1, 0), (1, 0)))
+        covered = sums[h:, w:] - sums[:-h, w:] - sums[h:, :-w] + sums[:-h, :-w]
+        anchor[:] = np.unravel_index(np.argmax(covered), covered.shape)
+        y, x = anchor
+        energy[y : y + h, x : x + w] = 0.0
+    return anchors

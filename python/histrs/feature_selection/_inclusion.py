@@ -49,21 +49,10 @@ def slab_variances(n: int) -> Array:
 class Chain:
     """A Markov chain over the sets of columns that matter.
 
-    Parameters
-    ----------
-    shapes : ndarray of shape (n_rows, n_features, n_shapes)
-        Components of each column, centred; rows may have been rotated, and those left out where
-        only targets are not zero.
-    Y : ndarray of shape (n_rows, n_outputs)
-        Targets, centred, rotated alike.
-    square : float
-        Sum of the squares of all targets, also of the rows that were left out.
-    n : int
-        Number of all rows.
-    n_features : int
-        Number of all columns, also of those that are known not to matter.
-    rng : Generator
-        Draws the chain.
+    `shapes`, of shape (n_rows, n_features, n_shapes), are the centred components of each column,
+    and `Y` the centred targets. Both may have been rotated, and then rows left out in which only
+    targets are not zero: `square` is the sum of squares of all targets, and `n` the number of all
+    rows. `n_features` counts the columns that are known not to matter too.
     """
 
     def __init__(
@@ -243,12 +232,7 @@ def _drawn(shares: Array, rng: np.random.Generator) -> NDArray[np.intp]:
 def rotated(grams: Array, slopes: Array) -> tuple[Array, Array]:
     """Return as few rows as there are components, with given products among all of them.
 
-    Parameters
-    ----------
-    grams : ndarray of shape (n_components, n_components)
-        Products of the components, summed over all rows.
-    slopes : ndarray of shape (n_components, n_outputs)
-        Likewise, of the components and the targets.
+    Products of components with one another, and with targets, are summed over all rows.
     """
     nodes, vectors = linalg.eigh(grams, check_finite=False)
     kept = nodes > 1e-12 * nodes[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
@@ -26,21 +27,25 @@ from histrs._checks.validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._frames import frame_of
 from histrs._progress import ChainProgress
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs._weights import classes_of, encode
-from histrs.feature_selection._components import in_blocks, short
 from histrs.feature_selection._inclusion import (
     Chain,
     gains_alone,
     least_false,
+    rotated,
 )
-from histrs.feature_selection._shapes import N_SHAPES
+from histrs.feature_selection._shapes import N_SHAPES, shapes_of
 
+# Rows whose components are in memory at once, where only sums of products are needed.
+_ROWS_A_BLOCK = 8192
+# Columns whose components are in memory at once, beside those that the chains see.
+_BLOCK = 256
 Task: TypeAlias = Literal["auto", "regression", "classification"]
 
 # Rows that are looked at, where there are more and enough columns to need them one by one.
@@ -56,6 +61,7 @@ _MOST_CLASSES = 1000
 _APART = 0.5
 
 
+@documented()
 class SelectRelevant(SelectorMixin, BaseEstimator):
     r"""Select the columns that matter, by their posterior probability, at a false-discovery rate.
 
@@ -134,8 +140,6 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         "fdr": [Interval(Real, 0.0, 1.0, closed="both")],
         "task": [StrOptions({"auto", "regression", "classification"})],
         "n_sweeps": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -164,10 +168,7 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets, or classes. A column of `X` matters if it does for any output.
 
-        Returns
-        -------
-        self : SelectRelevant
-            The fitted selector.
+        {self}
 
         Raises
         ------
@@ -307,7 +308,10 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
             Chain(rows, targets, square, n, n_features, generator)
             for generator in rng.spawn(_N_CHAINS)
         ]
-        found = self._of_chains(chains)
+        burn_in = (int(self.n_sweeps) + 1) // 2
+        total = len(chains) * (burn_in + int(self.n_sweeps))
+        with ChainProgress(type(self).__name__, self.verbose, total) as progress:
+            found = [chain.run(int(self.n_sweeps), burn_in, progress) for chain in chains]
         if len(seen) < len(varies):
             # Of so many columns there are few rows, which stay as they are.
             rest = np.setdiff1d(np.arange(len(varies)), seen)
@@ -320,12 +324,6 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         probabilities[varies[seen]] = np.mean(found, axis=0)
         self._compare(found, varies[seen])
         return probabilities
-
-    def _of_chains(self, chains: list[Chain]) -> list[Array]:
-        burn_in = (int(self.n_sweeps) + 1) // 2
-        total = len(chains) * (burn_in + int(self.n_sweeps))
-        with ChainProgress(type(self).__name__, self.verbose, total) as progress:
-            return [chain.run(int(self.n_sweeps), burn_in, progress) for chain in chains]
 
     def _compare(self, found: list[Array], seen: NDArray[np.intp]) -> None:
         gaps = np.ptp(found, axis=0)
@@ -372,3 +370,43 @@ def _some_rows(
         counts = np.bincount(codes)
         shares = 0.5 / n + 0.5 / (len(counts) * counts[codes])
     return np.sort(rng.choice(n, _MOST_ROWS, replace=False, p=shares))
+
+
+def short(X: Any, Y: Array) -> tuple[Array, Array]:
+    """Return components of all columns, and targets, in no more rows than there are components.
+
+    Of many rows, only sums of products are needed.
+    """
+    n, n_features = X.shape
+    n_components = N_SHAPES * n_features
+    if n <= n_components:
+        return _components(X), Y
+    columns = [shapes_of(_column(X, d)) for d in range(n_features)]
+    # As cells, rows take one byte per column.
+    cells = np.stack([cells.astype(np.uint8) for _, cells in columns], axis=1)
+    grams, slopes = np.zeros((n_components, n_components)), np.zeros((n_components, Y.shape[1]))
+    for start in range(0, n, _ROWS_A_BLOCK):
+        part = slice(start, start + _ROWS_A_BLOCK)
+        Z = np.hstack([shapes[cells[part, d]] for d, (shapes, _) in enumerate(columns)])
+        grams += Z.T @ Z
+        slopes += Z.T @ Y[part]
+    rows, targets = rotated(grams, slopes)
+    return rows.reshape(-1, n_features, N_SHAPES), targets
+
+
+def _column(X: Any, d: int) -> Array:
+    column = X[:, [d]]
+    return np.asarray(column.toarray() if sparse.issparse(X) else column).ravel()
+
+
+def _components(X: Any) -> Array:
+    """Return the components of all columns, of shape (n_samples, n_features, n_shapes)."""
+    columns = [shapes_of(_column(X, d)) for d in range(X.shape[1])]
+    return np.stack([shapes[cells] for shapes, cells in columns], axis=1)
+
+
+def in_blocks(X: Any, of_shapes: Callable[[Array], Array]) -> Array:
+    """Return what a function says of the components of every column, some columns at a time."""
+    n_features = X.shape[1]
+    starts = range(0, n_features, _BLOCK)
+    return np.concatenate([of_shapes(_components(X[:, k : k + _BLOCK])) for k in starts])

@@ -19,23 +19,13 @@ _LEAST = 1e-10
 
 
 def shapes_of(x: Array) -> tuple[Array, NDArray[np.intp]]:
-    """Return the leading components of the centred intersection kernel of one column.
+    """Return the leading components of the centred intersection kernel of one column, by cell.
 
     They are eigenvectors of `min(x_i, x_j)`, centred over the rows and times the roots of their
     eigenvalues, so that their outer products add up to the kernel. A column with many distinct
-    values is cut into cells with about as many rows each. The mean variance of a function is 1.
-
-    Parameters
-    ----------
-    x : ndarray of shape (n_samples,)
-        Finite values, not all alike.
-
-    Returns
-    -------
-    shapes : ndarray of shape (n_cells, 8)
-        The components in each cell, at most 127; columns of zeros where there are fewer.
-    cells : ndarray of shape (n_samples,)
-        The cell of each row.
+    values is cut into cells with about as many rows each, at most 127. The mean variance of a
+    function is 1. There are 8 components, of zeros where there are fewer. The cell of each row
+    comes second.
     """
     values, cells, counts = _cells(np.ldexp(x, -exponent_of(x)))
     # The smallest value is 0: what is below it would be a constant, which centring removes.

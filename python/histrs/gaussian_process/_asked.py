@@ -150,7 +150,15 @@ class Asked:
             )
         if is_dask(X):
             self._refuse("A dask array", _REFUSED["A dask array"])
-            _check_terms_of_dask(terms)
+            # These need all columns of a row, or rows, in one place.
+            others: list[Any] = [terms.pairs] if terms.has_pairs else []
+            if (terms.smoothness, terms.transform, terms.levels) != ("linear", "identity", None):
+                others.append(terms.functions)
+            if others:
+                raise ValueError(
+                    f"A dask array does not work with {others[0]!r}: leave it out, or give X as a "
+                    "NumPy array."
+                )
 
     def _refuse(self, what: str, options: dict[str, tuple[Any, ...]]) -> None:
         given = {
@@ -196,14 +204,3 @@ class Asked:
 def is_fixed(bounds: Any) -> bool:
     """Say whether bounds of a search leave what is given."""
     return isinstance(bounds, str) and bounds == "fixed"
-
-
-def _check_terms_of_dask(terms: AdditiveTerms) -> None:
-    """Refuse terms that need all columns of a row, or rows, in one place."""
-    others: list[Any] = [terms.pairs] if terms.has_pairs else []
-    if (terms.smoothness, terms.transform, terms.levels) != ("linear", "identity", None):
-        others.append(terms.functions)
-    for term in others:
-        raise ValueError(
-            f"A dask array does not work with {term!r}: leave it out, or give X as a NumPy array."
-        )

@@ -219,10 +219,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         {classes}
         {further_weights}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
 
         Raises
         ------

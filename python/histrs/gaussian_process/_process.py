@@ -122,9 +122,6 @@ class GaussianProcess(BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="neither")],
         "variance": [StrOptions(set(get_args(VarianceName))), Fine],
         "n_bins": [Interval(Integral, 2, 65535, closed="both"), Bins, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
     _default_kernel: ClassVar[Callable[[], Kernel]] = Radial
     """The kernel that None stands for."""
@@ -278,10 +275,7 @@ class GaussianProcess(BaseEstimator):
         {y}
         {sample_weight}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
 
         Raises
         ------
@@ -551,10 +545,7 @@ class GaussianProcess(BaseEstimator):
         ----------
         {indices}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
 
         Raises
         ------

@@ -160,10 +160,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         {y}
         {further_weights}
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
 
         Raises
         ------

@@ -135,13 +135,13 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     True
     """
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True, "positive_only": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, 1 << 20, closed="both")],
         "method": [StrOptions({"rational", "chebyshev", "periodic", "power"})],
         "domain": [StrOptions({"auto"}), tuple, list, np.ndarray],
         "per_column": ["boolean"],
         "sample_interval": [Interval(Real, 0, None, closed="neither"), None],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -172,10 +172,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : AdditiveChi2Map
-            The fitted map.
+        {self}
 
         Raises
         ------
@@ -368,8 +365,6 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the map."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

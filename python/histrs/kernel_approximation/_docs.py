@@ -2,56 +2,34 @@
 
 from __future__ import annotations
 
-MAPS = {
-    "kernel": """
+from histrs._estimator import by_name
+
+MAPS = by_name("""
 kernel : str or callable, default="intersection"
     A kernel of `histrs.metrics`, one of "intersection", "chi2" (the additive one), "hellinger",
     "jensen_shannon", "exp_chi2" and "minmax", or a function `(X, Z)` to an array of shape
     `(n_X, n_Z)`.
-""",
-    "landmarks": """
 landmarks : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
     Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
     ones given, and then `n_landmarks` does not matter.
-""",
-    "feature_names_in_": """
 feature_names_in_ : ndarray of shape (n_features,)
     Names of the columns, when `X` had string column names.
-""",
-    "kernel_": """
 kernel_, kernel_params_ : str or callable, dict
     The kernel of the fitted map and its arguments, whatever is set later.
-""",
-    "inner_product_": """
 inner_product_ : InnerProduct
     Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
-""",
-    "kernel_params": """
 kernel_params : dict, default=None
     More arguments of the kernel, such as `{"gamma": 2.0}` for "exp_chi2".
-""",
-    "random_state": """
 random_state : int, RandomState instance or None, default=None
     For k-means or the sample.
-""",
-    "verbose": """
 verbose : int, default=0
     Above 0, the k-means of scikit-learn prints its iterations.
-""",
-    "n_landmarks": """
 n_landmarks : int, default=100
     Number of landmarks; no more than there are rows.
-""",
-    "landmarks_": """
 landmarks_ : {ndarray, sparse array} of shape (D, n_features)
     The landmarks.
-""",
-    "n_jobs": """
 n_jobs : int, default=None
     Number of threads; None and -1 mean one per core.
-""",
-    "n_features_in_": """
 n_features_in_ : int
     Number of columns.
-""",
-}
+""")

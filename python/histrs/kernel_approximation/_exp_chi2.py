@@ -29,7 +29,7 @@ from histrs._checks.validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._progress import StepProgress
 from histrs._threads import leavable
 from histrs._typing import Array, Matrix
@@ -47,6 +47,7 @@ _VARIANCE_ROWS = 512
 _MULTIPLES = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4])
 
 
+@documented()
 class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Random Fourier features of the exponential chi-square kernel.
 
@@ -134,6 +135,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     True
     """
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True, "positive_only": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, 2**31 - 1, closed="both")],
         "gamma": [
@@ -142,9 +144,6 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ],
         "base_map": [AdditiveChi2Map, None],
         "projection": [StrOptions({"structured", "gaussian", "orthogonal"})],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -177,10 +176,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Classes or numbers to predict; used, and needed, with `gamma="auto"`.
 
-        Returns
-        -------
-        self : ExpChi2Sampler
-            The fitted sampler.
+        {self}
 
         Raises
         ------
@@ -250,20 +246,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return canonical(validate_data(self, X, reset=False, **HISTOGRAM_CHECKS))
 
     def _linear_scores(self, X: Matrix, coef: Array, intercept: Array) -> NDArray[Any]:
-        """Return `transform(X) @ coef.T + intercept` of features of which few exist at a time.
-
-        Parameters
-        ----------
-        X : {ndarray, CSR matrix} of shape (n_samples, n_features)
-            Checked histograms.
-        coef, intercept : ndarray of shape (n_outputs, n_components), (n_outputs,)
-            A linear model of the features.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples, n_outputs)
-            Scores; float32 when `X` is.
-        """
+        """Return `transform(X) @ coef.T + intercept` of features of which few exist at a time."""
         self.base_map_._warn_outside(X)
         if self.n_components_ % 2 == 1:
             # The last feature is the cosine of a projection less its sine, which has no other.
@@ -275,8 +258,6 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the sampler."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
         tags.target_tags.required = self.gamma == "auto"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags

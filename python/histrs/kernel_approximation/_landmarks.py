@@ -29,7 +29,7 @@ from histrs._checks.validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._solvers.lapack import eigvalsh
 from histrs._typing import Array, Matrix
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
@@ -44,6 +44,7 @@ _INDEFINITE = 1e-6
 _SMALLEST = float(np.finfo(np.float64).tiny / np.finfo(np.float64).eps)
 
 
+@documented()
 class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Base of the maps on the span of landmarks; it has parameters and `fit`."""
 
@@ -52,9 +53,6 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         "n_landmarks": [Interval(Integral, 1, None, closed="left")],
         "landmarks": [StrOptions({"kmeans", "sample"}), "array-like", "sparse matrix"],
         "kernel_params": [dict, None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     kernel: Kernel
@@ -78,10 +76,7 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : object
-            The fitted map.
+        {self}
 
         Raises
         ------
@@ -127,7 +122,9 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             random = check_random_state(self.random_state)
             rows = sample_without_replacement(X.shape[0], count, random_state=random)
             return X[np.sort(rows)].astype(np.float64)
-        _check_histograms(self, X)
+        if not callable(self.kernel):
+            # It names a bad entry before k-means meets it.
+            self._kernel(X, X[:1])
         check_squares(X)
         means = KMeans(
             count, n_init=1, verbose=int(self.verbose), random_state=self.random_state
@@ -163,12 +160,6 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         tags.input_tags.positive_only = not callable(self.kernel)
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _check_histograms(map: LandmarkMap, X: Matrix) -> None:
-    """Let the kernel name a bad entry before k-means meets it."""
-    if not callable(map.kernel):
-        map._kernel(X, X[:1])
 
 
 def _positive_semidefinite(K: Array) -> Array:

@@ -15,10 +15,7 @@ def checked_out(
 ) -> NDArray[Any]:
     """Return the memory of `out`, which must hold what it is for; `what` names that, in the plural.
 
-    Raises
-    ------
-    ValueError
-        If it is no array of that shape and dtype, or cannot be written to.
+    Raises ValueError if it is no array of that shape and dtype, or cannot be written to.
     """
     fits = (
         isinstance(out, np.ndarray)

@@ -28,7 +28,7 @@ from histrs._checks.validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._typing import Array
 from histrs.kernel_approximation._out import apart_from, checked_out
 
@@ -44,6 +44,7 @@ _ERROR_ROWS = 500
 _BLOCK = 8192
 
 
+@documented()
 class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Non-negative random projections that turn the intersection kernel into one of distances.
 
@@ -116,7 +117,6 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         "directions": [StrOptions({"orthogonal", "gaussian", "structured"})],
         "metric": ["array-like", None],
         "columns_weight": [Interval(Real, 0, None, closed="left")],
-        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -145,10 +145,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : SlicedDistanceMap
-            The fitted map.
+        {self}
 
         Raises
         ------

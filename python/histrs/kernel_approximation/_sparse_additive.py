@@ -133,12 +133,12 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     True
     """
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True, "positive_only": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [NameOptions(ADDITIVE_KERNELS)],
         "n_knots": [Interval(Integral, 1, 2**20, closed="both")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
         "whiten": ["boolean"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -167,10 +167,7 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         y : None
             Not used; there for pipelines.
 
-        Returns
-        -------
-        self : SparseAdditiveMap
-            The fitted map.
+        {self}
 
         Raises
         ------
@@ -260,8 +257,6 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the map."""
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

@@ -68,7 +68,9 @@ def emd_bounds(
     M = without_infinity(check_ground_distance(M, X.shape[1], Y.shape[1]))
     bounds = relaxed_bounds(X, Y, M=M, n_jobs=n_jobs)
     if is_metric(M):
-        np.maximum(bounds, landmark_bounds(X, Y, M), out=bounds)
+        # The cost of moving all mass to a bin is a distance to a landmark.
+        to_bins = np.asarray(X @ M), np.asarray(Y @ M)
+        np.maximum(bounds, cdist(*to_bins, "chebyshev"), out=bounds)
     # Both bounds and the distance are rounded.
     return bounds - 1e-9 * float(M.max(initial=0.0)) * _mass(X)
 
@@ -95,15 +97,6 @@ def sinkhorn_bounds(
     M = without_infinity(check_ground_distance(M, X.shape[1], Y.shape[1]))
     bounds = emd_bounds(X, Y, M=M, n_jobs=n_jobs)
     return bounds - tol * float(M.max(initial=0.0)) * _mass(X)
-
-
-def landmark_bounds(X: Matrix, Y: Matrix, M: Float64) -> Float64:
-    r"""Bound the earth mover's distance by :math:`\max_k | \sum_i (a_i - b_i) M_{ik} |`.
-
-    The cost of moving all mass to bin `k` is a distance to a landmark, and obeys the triangle
-    inequality where `M` is a metric.
-    """
-    return np.asarray(cdist(np.asarray(X @ M), np.asarray(Y @ M), "chebyshev"), dtype=np.float64)
 
 
 def is_metric(M: Float64) -> bool:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial, wraps
 from inspect import Parameter, signature
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.rows import Checked
 from histrs._checks.validation import HISTOGRAM_CHECKS
+from histrs._typing import Matrix
 from histrs.metrics._additive import (
     additive_chi2_kernel,
     hellinger_kernel,
@@ -20,7 +23,6 @@ from histrs.metrics._bounds import Bounds, airm_bounds, emd_bounds, sinkhorn_bou
 from histrs.metrics._centroids import Centroid, jbld_centroid, mean_centroid, transport_centroid
 from histrs.metrics._chi2 import chi2_distances, exp_chi2_kernel
 from histrs.metrics._euclidean import euclidean_distances
-from histrs.metrics._induced import induced_by
 from histrs.metrics._minmax import minmax_distances, minmax_kernel
 from histrs.spd._distances import airm_distances, jbld_distances
 from histrs.spd._geometry import EUCLIDEAN, LOG_EUCLIDEAN
@@ -29,6 +31,47 @@ from histrs.spd._stack import STACK_CHECKS
 from histrs.transport._distances import sinkhorn_distances
 from histrs.transport._emd import emd_distances, emd_of_pairs
 from histrs.transport._pairs import sinkhorn_of_pairs
+
+# Rows whose kernel with themselves is computed at once.
+_BLOCK = 64
+
+
+def induced_by(kernel: Callable[..., NDArray[Any]]) -> Callable[..., NDArray[Any]]:
+    """Return the squared distance ``k(x, x) + k(y, y) - 2 k(x, y)``."""
+
+    @wraps(kernel)
+    def distances(
+        X: Matrix | Checked, Y: Matrix | Checked, *, n_jobs: int | None, **params: Any
+    ) -> NDArray[Any]:
+        def own(Z: Any) -> NDArray[np.float64]:
+            blocks = (Z[start : start + _BLOCK] for start in range(0, Z.shape[0], _BLOCK))
+            parts = [kernel(block, block, n_jobs=n_jobs, **params).diagonal() for block in blocks]
+            return np.concatenate(parts)
+
+        # Of checked rows what they have with themselves is computed once, however many others they
+        # meet.
+        wide = [_wide(Z) for Z in (X, Y)]
+        left, right = (
+            Z.once((kernel, *sorted(params.items())), partial(own, Z))
+            if isinstance(Z, Checked)
+            else own(Z)
+            for Z in wide
+        )
+        with np.errstate(over="ignore", invalid="ignore"):
+            D = left[:, None] + right - 2.0 * kernel(*wide, n_jobs=n_jobs, **params)
+        if not np.isfinite(D).all():
+            raise ValueError("sums of kernel values overflow; divide the columns by a scale.")
+        return np.maximum(D, 0.0).astype(np.result_type(X.dtype, Y.dtype), copy=False)
+
+    return distances
+
+
+def _wide(Z: Any) -> Any:
+    """Return rows in double precision, of which the difference takes half."""
+    if not isinstance(Z, Checked):
+        return Z.astype(np.float64, copy=False)
+    return Z.once("wide", lambda: Checked(Z.rows.astype(np.float64, copy=False)))
+
 
 Kind = Literal["covariances", "distances", "histograms", "vectors"]
 # Names of those that have a kernel, by what it is between, and of those whose kernel is a sum over
@@ -70,12 +113,6 @@ def _of_kernel(
     )
 
 
-def _airm_of_pairs(
-    X: NDArray[Any], Y: NDArray[Any], rows: Any, columns: Any, *, n_jobs: int | None
-) -> NDArray[Any]:
-    return airm_distances(X[rows], Y[columns], paired=True, n_jobs=n_jobs)
-
-
 # A kernel or metric is one entry.
 METRICS: Mapping[str, Metric] = {
     # The distance of "chi2", by way of its kernel.
@@ -85,7 +122,9 @@ METRICS: Mapping[str, Metric] = {
         "covariances",
         centroid=jbld_centroid,
         bounds=airm_bounds,
-        of_pairs=_airm_of_pairs,
+        of_pairs=lambda X, Y, rows, columns, *, n_jobs: airm_distances(
+            X[rows], Y[columns], paired=True, n_jobs=n_jobs
+        ),
     ),
     "chi2": Metric(
         chi2_distances, "histograms", additive_chi2_kernel, is_additive=True, has_codewords=True
@@ -139,10 +178,7 @@ CODE_METRICS = {name for name, metric in METRICS.items() if metric.has_codewords
 def check_parameters(name: str, params: Mapping[str, Any] | None, what: str) -> None:
     """Fail where parameters are not those of a metric or kernel; `what` names them.
 
-    Raises
-    ------
-    ValueError
-        If there is one that it does not take, or one is missing that it needs.
+    Raises ValueError if there is one that it does not take, or one is missing that it needs.
     """
     metric, given = METRICS[name], {"n_jobs", *(params or {})}
     options = {

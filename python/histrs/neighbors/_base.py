@@ -34,8 +34,6 @@ class BaseMetricKNN(BaseEstimator):
         "metric": METRIC_CONSTRAINTS,
         "weights": [StrOptions({"uniform", "distance", "auto"})],
         "metric_params": [dict, None],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     X_fit_: Any

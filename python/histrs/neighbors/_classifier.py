@@ -139,10 +139,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
             Factors of their votes; samples of weight 0 are left out. The number of
             neighbours counts samples, whatever they weigh.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             y = self._keep(X, dense_targets(y), sample_weight, multi_output=True)

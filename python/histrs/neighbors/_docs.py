@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-NEIGHBORS = {
-    "verbose": """
+from histrs._estimator import by_name
+
+NEIGHBORS = by_name("""
 verbose : int, default=0
     Above 0, a progress bar of the search by which "auto" is chosen (tqdm where installed, lines
     on stderr where not).
-""",
-    "metric_params": """
 metric_params : dict or None, default=None
     Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-""",
-    "feature_names_in_": """
 feature_names_in_ : ndarray of shape (n_features,)
     Names of the features, when `X` had string column names.
-""",
-    "X_fit_": """
 X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
     The training data, matrices flattened.
-""",
-    "sample_indices_": """
 sample_indices_ : ndarray of shape (n_samples,)
     With "precomputed" only: the training samples that the rows of `X_fit_` belong to.
-""",
-    "n_jobs": """
 n_jobs : int or None, default=None
     Number of threads; None and -1 mean one per core.
-""",
-    "n_features_in_": """
 n_features_in_ : int
     Number of features, p * p for matrices of p rows.
-""",
-    "n_neighbors_": """
 n_neighbors_, weights_ : int, str
     The chosen or given values.
-""",
-    "metric_": """
 metric_ : str or callable
     The metric of the training data.
-""",
-    "metric_params_": """
 metric_params_ : dict
     Its further arguments.
-""",
-}
+""")

@@ -77,10 +77,7 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
             Factors of their part in means; samples of weight 0 are left out. The number of
             neighbours counts samples, whatever they weigh.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             y = self._keep(X, y, sample_weight, multi_output=True)

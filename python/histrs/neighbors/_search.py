@@ -52,19 +52,8 @@ def nearest_by_bounds(
 ) -> Found:
     """Return what `nearest` would, computing only distances that `bounds` leave open.
 
-    Parameters
-    ----------
-    bounds : ndarray of shape (n_queries, n_candidates)
-        Not above the distance; infinite for what is no candidate.
-    of_pairs : callable
-        ``(queries, candidates)`` to the distances of pairs.
-    k : int
-        Number of neighbours, at most that of candidates.
-
-    Returns
-    -------
-    distances, indices : ndarray of shape (n_queries, k)
-        As `nearest`.
+    Bounds, of shape (n_queries, n_candidates), are infinite for what is no candidate, and
+    `of_pairs(queries, candidates)` returns distances of pairs.
     """
     n, m = bounds.shape
     order = np.argsort(bounds, axis=1, kind="stable")

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs._calibration import likely_inverse_temperature
 from histrs._checks.validation import naming_rows, unchanged_on_error
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._typing import Array, Matrix
 from histrs._weights import (
     encode,
@@ -198,6 +198,7 @@ class Training(NamedTuple):
         return self.space.distances(self.X, self.X[indices])
 
 
+@documented()
 class SelectedPrototypes(InSpace):
     """Prototypes that are training samples; the nearest decide."""
 
@@ -207,7 +208,6 @@ class SelectedPrototypes(InSpace):
         "metric": METRIC_CONSTRAINTS,
         "metric_params": [dict, None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
     }
 
     metric: str | Callable[..., NDArray[Any]]
@@ -234,10 +234,7 @@ class SelectedPrototypes(InSpace):
             so many equal samples: of those, the ones that are no prototypes are others to learn
             from, and more are drawn among.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             self.metric_ = chosen(self.metric, X)

@@ -25,18 +25,9 @@ def class_means(
 ) -> tuple[Array, Labels]:
     """Return the divergence's means of clusters, and the indices of their classes.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n_samples, p, p)
-        Positive definite matrices, whose mean is the identity.
-    labels : ndarray of shape (n_samples,)
-        Indices of their classes.
-    counts : ndarray of shape (n_classes,)
-        Clusters of each class. Of fewer different matrices there are as many.
-    random : RandomState
-        Draws the starts of k-means, which is of the logarithms of matrices.
-    weights : ndarray of shape (n_samples,), default=None
-        Of the matrices, positive, in k-means and in the means.
+    The mean of all matrices is the identity. `counts` are the clusters of each class; of fewer
+    different matrices there are as many. K-means, of the logarithms of matrices, and means take
+    positive `weights` into account.
     """
     means, indices = [], []
     for index, count in enumerate(counts):

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import OptimizeResult, minimize
 from sklearn.base import _fit_context, clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs._checks.validation import (
@@ -165,6 +164,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     sample_indices_: Indices
 
+    _inputs: ClassVar[dict[str, bool]] = {"three_d_array": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
         "gamma": GAMMA_CONSTRAINTS,
@@ -174,9 +174,6 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         "calibration": [StrOptions({"held-out"}), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -220,10 +217,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
             Weights of the samples. Whole weights act as repetitions, and samples of weight 0 are
             left out.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             space = self._space()
@@ -345,9 +339,3 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
 
     def _space(self) -> Space:
         return Space("jbld", None, self.n_jobs)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags

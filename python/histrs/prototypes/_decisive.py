@@ -52,20 +52,8 @@ def decisive_costs(
 ) -> Array:
     """Return regularised costs of transport, less `own` of the prototype.
 
-    With the softmax of `-inverse_temperature` times them, probabilities are right to 1e-6.
-
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix} of shape (n, n_bins)
-        Histograms of sum 1.
-    prototypes : ndarray of shape (n_prototypes, n_bins)
-        Histograms of sum 1.
-    own : ndarray of shape (n_prototypes,)
-        What is taken off the costs.
-    M, reg, max_iter, n_jobs : ndarray, float, int, int or None
-        As of `histrs.metrics.sinkhorn_distances`; `M` is symmetric.
-    inverse_temperature : float
-        Factor of the costs.
+    With the softmax of `-inverse_temperature` times them, probabilities are right to 1e-6. All
+    histograms have a sum of 1, and `M` is symmetric.
     """
     tables = _bounding_tables(prototypes, M, reg, max_iter, n_jobs)
     solve = _Solver(X, prototypes, M=M, reg=reg, max_iter=max_iter, n_jobs=n_jobs)

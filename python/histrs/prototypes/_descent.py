@@ -57,28 +57,12 @@ def descend(
     batches: Callable[[], Iterable[NDArray[np.intp]]] | None,
     progress: TrainingProgress,
 ) -> Descended:
-    """Minimise a mean over rows.
+    """Minimise the mean that `loss` is over rows (None is all), which returns its gradient too.
 
-    A pass evaluates all rows and takes a step, or one for each batch. After passes that bring
-    nothing, the rate is halved and the descent goes on from the best iterate.
-
-    Parameters
-    ----------
-    loss : callable
-        ``(weights, rows)`` to the mean loss over the rows and its gradient; all rows for None.
-    start : ndarray
-        Where it begins.
-    rate : float
-        About the size of the first steps.
-    max_iter : int
-        Most passes.
-    tol : float
-        The descent has converged when ten passes lower the best loss, but by no more than this
-        part of it; or when there is no slope.
-    batches : callable or None
-        Cuts the rows for a pass; None means all at once.
-    progress : TrainingProgress
-        Is shown every loss.
+    A pass evaluates all rows and takes a step, or one for each of `batches`. `rate` is about the
+    size of the first steps. After passes that bring nothing, it is halved and the descent goes on
+    from the best iterate. It has converged when ten passes lower the best loss, but by no more than
+    `tol` of it; or when there is no slope.
     """
     weights = best = start
     moments, curve, lowest = _Moments(start.shape), list[float](), list[float]()

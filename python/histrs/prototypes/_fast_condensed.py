@@ -30,26 +30,15 @@ class FastCondensedNN(SelectedPrototypes):
 
     Parameters
     ----------
-    {metric}
-    {metric_params}
-    {n_neighbors}
+    {neighbours}
     {n_jobs}
     {verbose}
 
     Attributes
     ----------
-    {classes_}
-    {metric_}
-    {metric_params_}
-    {prototypes_}
-    {prototype_labels_}
-    {sample_indices_}
-    {n_features_in_}
-    {feature_names_in_}
+    {attributes}
 
-    See Also
-    --------
-    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+    {see_also}
 
     References
     ----------
@@ -70,7 +59,6 @@ class FastCondensedNN(SelectedPrototypes):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
-        "verbose": ["verbose"],
     }
 
     def __init__(

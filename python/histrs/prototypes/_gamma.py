@@ -33,16 +33,8 @@ def searched_gamma(
 ) -> float:
     """Return the multiple of the scale with the best accuracy on rows left out of training.
 
-    Parameters
-    ----------
-    estimator : PrototypeClassifier
-        Cloned; takes rows as `training` holds them. Its `gamma` is "cv" or "optuna".
-    training : Training
-        The data.
-    scale : float
-        The inverse temperature around which is searched.
-    random : RandomState
-        Cuts the folds, and draws a start for them that is the same for each inverse temperature.
+    Clones of the estimator, whose `gamma` is "cv" or "optuna", take rows as `training` holds them.
+    Folds have the same start for each inverse temperature.
     """
     parameters = estimator.get_params()
     search = _by_optuna if parameters["gamma"] == "optuna" else _on_grid
@@ -76,16 +68,7 @@ def held_out_inverse_temperature(
     """Return the factor of scores of classes at which labels that training leaves out are likely.
 
     Of few rows each third is left out in turn, of many one third. Where a class has too few rows to
-    leave one out, the factor is 1.
-
-    Parameters
-    ----------
-    estimator : LearnedPrototypes
-        Cloned; its `gamma` is a number.
-    training : Training
-        The data.
-    random : RandomState
-        Cuts the folds, and draws a start for them.
+    leave one out, the factor is 1. The estimator, whose `gamma` is a number, is cloned.
     """
     parameters = estimator.get_params()
     n_folds = _possible_folds(training, parameters["compression"])

@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import Tags, gen_batches
+from sklearn.utils import gen_batches
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -167,6 +167,7 @@ class HistogramCompressor(LearnedPrototypes):
 
     sample_indices_: Indices
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True, "positive_only": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "compression": COMPRESSION_CONSTRAINTS,
         "M": ["array-like", None],
@@ -178,9 +179,6 @@ class HistogramCompressor(LearnedPrototypes):
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
-        "verbose": ["verbose"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(
@@ -230,10 +228,7 @@ class HistogramCompressor(LearnedPrototypes):
             Weights of the samples. Whole weights act as repetitions, and samples of weight 0 are
             left out.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             X, y = validate_fit(self, X, y)
@@ -384,13 +379,6 @@ class HistogramCompressor(LearnedPrototypes):
     @property
     def _divergence(self) -> Divergence:
         return Divergence(self.M_, self.reg_, self.n_jobs)
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags
 
 
 def _logarithms(X: Matrix, indices: Indices) -> Array:

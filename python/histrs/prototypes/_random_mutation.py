@@ -33,9 +33,7 @@ class RandomMutationNN(SelectedPrototypes):
     Parameters
     ----------
     {compression}
-    {metric}
-    {metric_params}
-    {n_neighbors}
+    {neighbours}
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the samples of each class.
     max_iter : int, default=500
@@ -47,22 +45,11 @@ class RandomMutationNN(SelectedPrototypes):
 
     Attributes
     ----------
-    {classes_}
-    {metric_}
-    {metric_params_}
-    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
-(n_prototypes, p, p)
-        The samples chosen.
-    {prototype_labels_}
-    {sample_indices_}
+    {attributes}
     n_iter_ : int
         Exchanges tried.
-    {n_features_in_}
-    {feature_names_in_}
 
-    See Also
-    --------
-    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+    {see_also}
 
     References
     ----------
@@ -85,8 +72,6 @@ class RandomMutationNN(SelectedPrototypes):
         "class_weight": [StrOptions({"balanced"}), dict, None],
         "compression": COMPRESSION_CONSTRAINTS,
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -130,18 +115,7 @@ def hill_climb(
 ) -> Indices:
     """Return a sample as large, that misclassifies no more training samples.
 
-    Parameters
-    ----------
-    training : Training
-        Samples to choose from.
-    sample : ndarray of shape (n_prototypes,)
-        Indices of the prototypes at the start.
-    max_iter : int
-        Number of exchanges that are tried.
-    random : RandomState
-        Draws them.
-    progress : callable, optional
-        Is told now and then how many samples are right.
+    `max_iter` exchanges are tried. `progress` is told now and then how many samples are right.
     """
     labels, n = training.labels, len(training.labels)
     chosen = sample.copy()

@@ -20,33 +20,19 @@ class RandomSubset(SelectedPrototypes):
 
     The baseline of [1]_, from which its learned prototypes start.
 
-
     Parameters
     ----------
     {compression}
-    {metric}
-    {metric_params}
-    {n_neighbors}
+    {neighbours}
     random_state : int, RandomState instance or None, default=None
         Draws the sample.
     {n_jobs}
 
     Attributes
     ----------
-    {classes_}
-    {metric_}
-    {metric_params_}
-    prototypes_ : {ndarray, CSR matrix} of shape (n_prototypes, n_features) or \
-(n_prototypes, p, p)
-        The samples chosen, class by class.
-    {prototype_labels_}
-    {sample_indices_}
-    {n_features_in_}
-    {feature_names_in_}
+    {attributes}
 
-    See Also
-    --------
-    CovarianceCompressor, HistogramCompressor : Learn prototypes that are no samples.
+    {see_also}
 
     References
     ----------
@@ -67,7 +53,6 @@ class RandomSubset(SelectedPrototypes):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
         "compression": COMPRESSION_CONSTRAINTS,
-        "random_state": ["random_state"],
     }
 
     def __init__(

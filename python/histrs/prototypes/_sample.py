@@ -13,17 +13,7 @@ from histrs.prototypes._base import Indices, Labels
 
 
 def class_counts(labels: Labels, classes: NDArray[Any], compression: Any) -> NDArray[np.intp]:
-    """Return the number of prototypes of each class.
-
-    Parameters
-    ----------
-    labels : ndarray of shape (n_samples,)
-        Indices of the classes.
-    classes : ndarray of shape (n_classes,)
-        The classes, for the error.
-    compression : int or float
-        Prototypes of each class, or their fraction of the samples.
-    """
+    """Return the number of prototypes of each class, which are named in errors."""
     n, sizes = len(labels), np.bincount(labels)
     if isinstance(compression, Integral):
         count = int(compression)

@@ -21,20 +21,8 @@ _MOST_BYTES = 1 << 30
 class TransportLoss:
     """The weighted mean of ``-log p_i``, and its gradient in the logarithms of prototypes.
 
-    Parameters
-    ----------
-    X : {ndarray, CSR matrix} of shape (n, n_bins)
-        Histograms of sum 1.
-    labels, own : ndarray of shape (n,), (n_prototypes,)
-        Classes of the rows and of the prototypes.
-    M, reg, gamma : ndarray or one for each axis of a grid, float, float
-        Cost matrix, weight of the entropy, inverse temperature.
-    tol : float
-        Of the marginals of transport.
-    n_threads : int
-        Number of threads.
-    weights : ndarray of shape (n,) or None
-        Of the rows, of mean 1; None for 1.
+    Histograms have a sum of 1, and weights a mean of 1. `own` are the classes of prototypes. Of a
+    grid, `M` has a matrix for each axis. `tol` is that of the marginals of transport.
     """
 
     def __init__(

@@ -156,10 +156,7 @@ def gathered(
 ) -> Codes:
     """Return the codes of all chunks, of shape (n_rows, width), in `out` where it is given.
 
-    Raises
-    ------
-    ValueError
-        If `out` has not their dtype and shape.
+    Raises ValueError if `out` has not their dtype and shape.
     """
     if out is None:
         return np.concatenate([np.empty((0, width), dtype), *chunks])

@@ -20,13 +20,7 @@ _LEAST = 1e-12
 
 
 class FactoredProduct(InnerProduct):
-    """`K_ZZ = F F^T`, block after block.
-
-    Parameters
-    ----------
-    factor : ndarray of shape (n_blocks, n_codes, n_components)
-        What the inner products are of, for each codeword.
-    """
+    """`K_ZZ = F F^T`, block after block; `F` has shape (n_blocks, n_codes, n_components)."""
 
     def __init__(self, factor: Array) -> None:
         self.factor = factor
@@ -49,15 +43,7 @@ class FactoredProduct(InnerProduct):
 
 
 class IntersectionProduct(InnerProduct):
-    """`K_ZZ` of `sum min(z, z')` within blocks: two cumulative sums per column.
-
-    Parameters
-    ----------
-    codebooks : ndarray of shape (n_blocks, n_codes, width)
-        The codewords.
-    n_threads : int
-        Threads of a product.
-    """
+    """`K_ZZ` of `sum min(z, z')` within blocks: two cumulative sums per column."""
 
     def __init__(self, codebooks: Array, n_threads: int) -> None:
         n_blocks, n_codes, width = codebooks.shape

@@ -42,27 +42,14 @@ def _same(values: Array) -> Array:
     return values
 
 
-def _no_less_than_zero(means: Array) -> Array:
-    """Take back what k-means leaves of means of zeros, a rounding below 0."""
-    return np.maximum(means, 0.0)
-
-
 def _square_error(values: Array, decoded: Array) -> float:
     return float(((values - decoded) ** 2).sum())
-
-
-def _root_error(values: Array, decoded: Array) -> float:
-    return _square_error(np.sqrt(values), np.sqrt(decoded))
 
 
 def _chi2_error(values: Array, decoded: Array) -> float:
     total = values + decoded
     share = np.divide(values - decoded, total, where=total > 0, out=total * 0)
     return float(((values - decoded) * share).sum())
-
-
-def _absolute_error(values: Array, decoded: Array) -> float:
-    return float(np.abs(values - decoded).sum())
 
 
 def sums_by_code(values: Array, codes: NDArray[Any], n_codes: int) -> Array:
@@ -113,7 +100,7 @@ METRICS: Mapping[str, CodeMetric] = {
         is_of_histograms=False,
     ),
     "hellinger": CodeMetric(
-        _root_error,
+        lambda values, decoded: _square_error(np.sqrt(values), np.sqrt(decoded)),
         lambda codebooks, _: hellinger_product(codebooks),
         np.sqrt,
         np.square,
@@ -128,7 +115,12 @@ METRICS: Mapping[str, CodeMetric] = {
         is_of_roots=True,
     ),
     "intersection": CodeMetric(
-        _absolute_error, IntersectionProduct, _same, _no_less_than_zero, _medians
+        lambda values, decoded: float(np.abs(values - decoded).sum()),
+        IntersectionProduct,
+        _same,
+        # K-means leaves of means of zeros a rounding below 0.
+        lambda means: np.maximum(means, 0.0),
+        _medians,
     ),
 }
 

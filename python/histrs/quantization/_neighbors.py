@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import _fit_context, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -114,11 +113,11 @@ class CodeNeighbors(BaseEstimator):
     True
     """
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "quantizer": [ProductQuantizer, FrozenEstimator, None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "metric": [StrOptions({"euclidean", "sqeuclidean", "inner_product"})],
-        "n_jobs": [Integral, None],
     }
 
     quantizer_: ProductQuantizer
@@ -319,12 +318,6 @@ class CodeNeighbors(BaseEstimator):
             values = values.astype(dtype)
         check_range(values, first, "compared with the indexed rows")
         return values, rows
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
 
 def _check_metric(metric: str) -> None:

@@ -31,7 +31,7 @@ from histrs._checks.validation import (
     unchanged_on_error,
     validate_data,
 )
-from histrs._estimator import BaseEstimator
+from histrs._estimator import BaseEstimator, documented
 from histrs._progress import StepProgress
 from histrs._typing import Array, Matrix
 from histrs.kernel_approximation import InnerProduct
@@ -53,6 +53,7 @@ from histrs.streaming._rows import Chunk
 _KIND = "product quantizer"
 
 
+@documented()
 class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Rows as one short code for each block of columns.
 
@@ -159,9 +160,6 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         "algorithm": [StrOptions({"lloyd", "minibatch"})],
         "max_samples": [Interval(Integral, 1, None, closed="left"), None],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     codebooks_: NDArray[Any]
@@ -212,10 +210,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         y : None
             Not used.
 
-        Returns
-        -------
-        self : object
-            The fitted quantizer.
+        {self}
         """
         with unchanged_on_error(self):
             self.metric_ = self.metric

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import TransformerMixin
-from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from histrs._checks.scale import check_computed, may_overflow
@@ -21,6 +20,8 @@ from histrs.spd._stack import STACK_CHECKS, Stack, flattened, is_stack, stacked,
 
 class StackEstimator(BaseEstimator):
     """Takes matrices, stacked or flattened, and counts their entries as features."""
+
+    _inputs: ClassVar[dict[str, bool]] = {"three_d_array": True}
 
     def _stack(self, X: ArrayLike, *, reset: bool = False, finite: bool = False) -> Stack:
         """Return matrices, checked; the core would name entries that are not `finite`."""
@@ -42,11 +43,6 @@ class StackEstimator(BaseEstimator):
         """Return what is made of matrices, flattened as `X` is."""
         made = make(self._stack(X, finite=True))
         return made if is_stack(X) else made.reshape(len(made), -1)
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.three_d_array = True
-        return tags
 
 
 class StackProjection(TransformerMixin, StackEstimator):

@@ -133,7 +133,6 @@ class CSP(TransformerMixin, StackEstimator):
         "metric": [MEAN_CONSTRAINT],
         "shrinkage": [StrOptions({"scm"}), Interval(Real, 0, 1, closed="both")],
         "log": ["boolean"],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 from numpy.typing import ArrayLike, NDArray
@@ -82,7 +82,6 @@ class Covariances(TransformerMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "shrinkage": [NameOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
-        "n_jobs": [Integral, None],
     }
 
     def __init__(self, shrinkage: Shrinkage = "oas", *, n_jobs: int | None = None) -> None:

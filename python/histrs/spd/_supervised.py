@@ -108,9 +108,6 @@ class SPDProjection(StackProjection):
         "max_iter": [_COUNT],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "init": [StrOptions({"pca", "random"})],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(

@@ -2,97 +2,60 @@
 
 from __future__ import annotations
 
-STREAMS = {
-    "feature_names_in_": """
+from histrs._estimator import by_name
+
+STREAMS = by_name(r"""
 feature_names_in_ : ndarray of shape (n_features,)
     Names of the features, when `X` had string column names.
-""",
-    "moments_": """
 moments_ : Moments
     The moments of the rows of `partial_fit`; a model that is fitted at once has none.
-""",
-    "alphas_": """
 alphas_, errors_ : ndarray of shape (n_alphas,)
     The penalties and their errors. `fit` warns when the error is still falling at the smallest
     or the largest of them.
-""",
-    "tol": """
 tol : float, default=1e-4
     Largest duality gap at which the descent ends, over the mean square of the targets (about
     their mean, with an intercept).
-""",
-    "n_jobs": """
 n_jobs : int or None, default=None
     Threads of BLAS while rows are read, and of the descent, which share the targets; None
     means every core.
-""",
-    "dual_gap_": """
 dual_gap_ : float or ndarray of shape (n_targets,)
     A bound, up to the rounding of the moments, on how far the objective is above its minimum.
-""",
-    "n_features_in_": """
 n_features_in_ : int
     Number of features.
-""",
-    "intercept_": """
 intercept_ : float or ndarray of shape (n_targets,)
     Intercepts.
-""",
-    "fit_intercept": """
 fit_intercept : bool, default=True
     Whether to learn the intercept `b`, which is not penalised.
-""",
-    "verbose": """
 verbose : int, default=0
     1 shows the progress of each pass, with tqdm where it is installed.
-""",
-    "alpha": r"""
 alpha : float, default=1.0
     Strength :math:`\alpha > 0` of the penalty.
-""",
-    "warm_start": """
 warm_start : bool, default=False
     Whether `fit` starts from `coef_`.
-""",
-    "n_components_": """
 n_components_ : int
     Number of components, of all blocks together.
-""",
-    "selection_": """
 selection_ : str
     The kind of errors: "loo" or "gcv".
-""",
-    "alpha_": """
 alpha_ : float
     The chosen penalty.
-""",
-}
+""")
 
-PASSES = {
-    "sample_weight": """
+PASSES = by_name("""
 sample_weight : array-like of shape (n_samples,), default=None
     Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
-""",
-    "rows": """
 rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
     The rows, as `Moments.of` takes them. An iterator is refused if more than one pass is needed.
-""",
-    "Y": """
 Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
     Targets, unless `rows` is an iterable of chunks; of a table the columns that hold them,
     or an array.
-""",
+feature_map : estimator, default=None
+    A fitted transformer, applied to a chunk at a time. The model is one of its features.
+chunk_size : int, default=4096
+    Rows to a chunk, where `rows` is not an iterable.
+""") | {
     "weights_of_rows": """
 sample_weight : {array-like of shape (n_rows,), str}, default=None
     Weights of the rows, as `Moments.of` takes them.
-""",
-    "feature_map": """
-feature_map : estimator, default=None
-    A fitted transformer, applied to a chunk at a time. The model is one of its features.
-""",
-    "chunk_size": """
-chunk_size : int, default=4096
-    Rows to a chunk, where `rows` is not an iterable.
 """,
     "rows_to_predict": """
 X : {array-like, sparse matrix} of shape (n_samples, n_features)

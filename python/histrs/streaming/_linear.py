@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import base
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.utils import Tags, _safe_indexing
+from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
@@ -37,17 +37,12 @@ def learns_in_chunks(model: Any) -> bool:
 class LinearModel(BaseEstimator):
     """Coefficients of the features and intercepts."""
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True}
     coef_: Array
     intercept_: Array | float
     moments_: Moments
     n_jobs: int | None
     verbose: int
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the model."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        return tags
 
     def _source(
         self,
@@ -180,10 +175,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             Targets.
         {sample_weight}
 
-        Returns
-        -------
-        self : object
-            The fitted model.
+        {self}
 
         Raises
         ------

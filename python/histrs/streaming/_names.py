@@ -42,10 +42,7 @@ class ColumnNames:
     def matched(self, rows: Any, what: str) -> Any:
         """Return rows as numbers, with columns in the order of the first; frames stay for a map.
 
-        Raises
-        ------
-        ValueError
-            If they lack a column, or have one more.
+        Raises ValueError if they lack a column, or have one more.
         """
         if isinstance(rows, NamedRows):
             order = self._order(rows.names, what)

@@ -119,8 +119,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             None,
         ],
         "whiten": ["boolean"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(
@@ -150,10 +148,7 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Not used; there for pipelines.
         {sample_weight}
 
-        Returns
-        -------
-        self : StreamingPCA
-            The fitted model.
+        {self}
 
         Raises
         ------

@@ -156,10 +156,7 @@ class ChunkReader(RowReader):
 def reader_of(rows: Rows) -> RowReader:
     """Return the reader of rows.
 
-    Raises
-    ------
-    TypeError
-        If they are of a kind that has none.
+    Raises TypeError if they are of a kind that has none.
     """
     # In this order: a path may name a table, and a dask array is an array, too.
     table = as_table(rows)

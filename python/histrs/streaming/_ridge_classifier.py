@@ -183,10 +183,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             for each label that it has, 0 for others.
         {sample_weight}
 
-        Returns
-        -------
-        self : PCARidgeClassifier
-            The fitted model.
+        {self}
 
         Raises
         ------
@@ -293,10 +290,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         {feature_map}
         {chunk_size}
 
-        Returns
-        -------
-        self : PCARidgeClassifier
-            The fitted model.
+        {self}
 
         Raises
         ------
@@ -325,10 +319,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         calibration_rows : rows as `Moments.of` takes them, default=None
             Rows that scores are calibrated on, in one pass; no targets are needed.
 
-        Returns
-        -------
-        self : PCARidgeClassifier
-            The fitted model.
+        {self}
 
         Raises
         ------

@@ -39,8 +39,6 @@ class RidgeOnComponents(LinearModel):
         ],
         "selection": [StrOptions({"auto", "gcv", "loo"})],
         "blocks": ["array-like", StrOptions({"union"}), None],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     def __init__(

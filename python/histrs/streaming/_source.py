@@ -127,12 +127,6 @@ class RowSource:
         """Return the weights of rows whose targets are not encoded."""
         return weights if targets is None or self.weigh is None else self.weigh(targets, weights)
 
-    def _n_used(self) -> int:
-        """Return the number of rows of positive weight, in a pass that maps none."""
-        return sum(
-            len(_used(Z, self._weighed(targets, weights))) for Z, targets, weights in self._chunks()
-        )
-
     def _chunks(self) -> Iterator[Chunk]:
         return self.reader.chunks(self.targets, self.weights, self.chunk_size, self.names)
 
@@ -159,7 +153,8 @@ class RowSource:
         read, and one of weight 1000 is one row to read.
         """
         if n_rows > most and not isinstance(n_rows, int):
-            n_rows = self._n_used()
+            # In a pass that maps none.
+            n_rows = sum(len(_used(Z, self._weighed(*rest))) for Z, *rest in self._chunks())
         return replace(self, step=max(1, int(n_rows // most)))
 
     def copied(self) -> Self:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, Self
 
@@ -48,8 +48,7 @@ from histrs.svm._bundle_solver import Solution, Targets, solved, solved_in_unit
 from histrs.svm._composition import quantizer_of
 from histrs.svm._distributed import DaskRows
 from histrs.svm._docs import MACHINES
-from histrs.svm._held_out import folds, given_folds
-from histrs.svm._path import held_out_path
+from histrs.svm._held_out import Indices, folds, given_folds
 from histrs.svm._rows import Rows, RowsWithIntercept, rows_of, scores_of
 
 # Its square, times sums over the rows, is far from the end of double precision; itself it is a
@@ -178,9 +177,6 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         "tol": [Interval(Real, 0, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "warm_start": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     coef_: Array
@@ -236,10 +232,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the losses; rows of weight 0 are left out.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             X, y, weight, given = self._check_training(X, y, sample_weight)
@@ -294,7 +287,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         if is_dask(X):
             return answers(self, "decision_function", X, codes=self._takes_codes())
-        scores = self._scores(self._check_rows(X))
+        checks = {"dtype": None} if self._takes_codes() else HISTOGRAM_CHECKS
+        X = validate_data(self, X, reset=False, **checks)
+        scores = self._scores(self._check_entries(X, self.feature_map_))
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
@@ -388,11 +383,6 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
                 "A feature map is not fitted to a dask array: fit it to some of the rows, and give "
                 "sklearn.frozen.FrozenEstimator(feature_map)."
             )
-
-    def _check_rows(self, X: Any) -> Any:
-        checks = {"dtype": None} if self._takes_codes() else HISTOGRAM_CHECKS
-        X = validate_data(self, X, reset=False, **checks)
-        return self._check_entries(X, self.feature_map_)
 
     def _check_entries(self, X: Any, feature_map: Any) -> Any:
         """Return rows as the map takes them, once every entry has been looked at."""
@@ -509,3 +499,52 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
             tags.input_tags.sparse = get_tags(self.feature_map).input_tags.sparse
             tags.input_tags.positive_only = get_tags(self.feature_map).input_tags.positive_only
         return tags
+
+
+@dataclass(frozen=True)
+class HeldOutPath:
+    """Accuracies of parts held out, of shape (n_alphas, n_parts), the largest strength first."""
+
+    alphas: Array
+    scores: Array
+    starts: list[Solution]
+    """The models of the first part, for each strength."""
+    best: int
+    """The index of the strength that predicts best."""
+
+
+def held_out_path(
+    rows: Rows,
+    y: NDArray[Any],
+    weight: Array,
+    alphas: ArrayLike,
+    parts: Sequence[tuple[Indices, Indices]],
+    targets_of: Callable[[NDArray[Any], Array], Targets],
+    classes: NDArray[Any],
+    tol: float,
+    max_iter: int,
+) -> HeldOutPath:
+    """Learn models of every strength from each part, those of the next from those before."""
+    given = np.asarray(alphas, dtype=np.float64)
+    if given.ndim != 1 or not given.size or not np.all((given > 0) & np.isfinite(given)):
+        raise ValueError(f"alpha = {alphas!r}: expected positive numbers.")
+    path = np.unique(given)[::-1]
+    if not parts:
+        raise ValueError("several alpha need two rows of a class, of which one is held out.")
+    scores = np.empty((len(path), len(parts)))
+    starts: list[Solution] = []
+    for j, (learned, others) in enumerate(parts):
+        part, held_out = rows.part(learned), rows.part(others)
+        targets = targets_of(y[learned], weight[learned])
+        solution: Solution | None = None
+        for i, alpha in enumerate(path):
+            solution = solved_in_unit(
+                part, targets, float(alpha), float(tol), max_iter, start=solution
+            )
+            found = best_class(held_out.scores(solution.models).T, classes)
+            scores[i, j] = np.average(found == y[others], weights=weight[others])
+            if j == 0:
+                starts.append(replace(solution, planes=()))
+    mass = [weight[others].sum() for _, others in parts]
+    best = int(np.argmax(np.average(scores, axis=1, weights=mass)))
+    return HeldOutPath(path, scores, starts, best)

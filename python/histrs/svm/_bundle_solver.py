@@ -218,7 +218,9 @@ def solve(
             break
         state.iterate()
         if progress is not None:
-            progress(relative_gaps(state.gaps(), state.objective()))
+            gaps, objective = state.gaps(), state.objective()
+            # As parts of the objective; none where it is 0.
+            progress(np.divide(gaps, objective, out=np.zeros_like(gaps), where=objective > 0))
     n_planes = np.array([len(planes) for planes in state.planes])
     return Solution(
         *(state.best, state.objective(), state.gaps(), state.n_iter, n_planes, state.squares),
@@ -243,11 +245,6 @@ def solved_in_unit(
         )
         check_steps(objective, gap, found.models)
     return replace(found, objective=objective, dual_gap=gap)
-
-
-def relative_gaps(gaps: Array, objective: Array) -> Array:
-    """Return gaps as parts of the objective; of none where it is 0."""
-    return np.divide(gaps, objective, out=np.zeros_like(gaps), where=objective > 0)
 
 
 def solved(solution: Solution, tol: float) -> Any:

@@ -17,13 +17,7 @@ from histrs.quantization import ProductQuantizer
 
 
 class BlockDiagonalProduct(InnerProduct):
-    """The inner product of features side by side.
-
-    Parameters
-    ----------
-    parts : list of (int, InnerProduct or None)
-        The number of features of each part, and their inner product; None is the identity.
-    """
+    """The inner product of features side by side; that of a part may be None, the identity."""
 
     def __init__(self, parts: list[tuple[int, InnerProduct | None]]) -> None:
         edges = np.cumsum([0, *(width for width, _ in parts)]).tolist()
@@ -68,17 +62,8 @@ def quantizer_of(transformer: Any) -> ProductQuantizer | None:
 def inner_product_of(transformer: Any, n_features: int) -> InnerProduct | None:
     """Return the inner product of the features of a fitted transformer; None is the identity.
 
-    Parameters
-    ----------
-    transformer : transformer or None
-        A map, or a pipeline, union or column transformer of maps, in any nesting.
-    n_features : int
-        Number of features that it returns.
-
-    Raises
-    ------
-    ValueError
-        If features that have an inner product are changed by something else.
+    It is a map, or a pipeline, union or column transformer of maps, in any nesting. Features that
+    have an inner product and are changed by something else are a ValueError.
     """
     if transformer is None:
         return None

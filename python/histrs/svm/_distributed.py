@@ -95,14 +95,8 @@ def _n_bytes(features: Any) -> int:
 class DistributedRows:
     """Rows that lie on the workers: it has the methods of `Rows`, which are sums over blocks.
 
-    A number for each row and problem is here, and no features.
-
-    Parameters
-    ----------
-    delayed : callable
-        Returns the blocks, delayed.
-    edges : list of int
-        Where the blocks begin, and where the last one ends.
+    A number for each row and problem is here, and no features. `delayed` returns the blocks, which
+    begin and end at `edges`.
     """
 
     def __init__(self, delayed: Callable[[], list[Any]], edges: list[int]) -> None:

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin, _fit_context, clone
-from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
@@ -153,6 +152,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     True
     """
 
+    _inputs: ClassVar[dict[str, bool]] = {"sparse": True, "positive_only": True}
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "margin": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="left")],
@@ -165,9 +165,6 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         "average": ["boolean"],
         "early_stopping": ["boolean"],
         "probability": ["boolean"],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-        "verbose": ["verbose"],
     }
 
     coef_: Array | sparse.csr_matrix
@@ -227,10 +224,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
             Weights of the losses; rows of weight 0 are left out. A row of weight 2 makes one step
             of twice the length, and two equal rows make two steps at different times.
 
-        Returns
-        -------
-        self : object
-            The fitted estimator.
+        {self}
         """
         with unchanged_on_error(self):
             X, y, weight = self._check_training(X, y, sample_weight, reset=True)
@@ -493,10 +487,3 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         if not np.isfinite(self.coef_).all():
             raise ValueError("The weights overflow in units of X: scale X down, or lower eta0.")
         self.intercept_ = learned[:, n].copy() if self.fit_intercept else np.zeros(len(learned))
-
-    def __sklearn_tags__(self) -> Tags:
-        """Return what scikit-learn may expect of the estimator."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.input_tags.positive_only = True
-        return tags

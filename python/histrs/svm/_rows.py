@@ -47,15 +47,7 @@ class Rows(Protocol):
 
 
 class FeatureRows:
-    """Features as they are, dense or CSR, with an inner product or none.
-
-    Parameters
-    ----------
-    features : ndarray or sparse matrix of shape (n, width)
-        The features.
-    product : InnerProduct or None
-        Their inner product; None is the identity.
-    """
+    """Features as they are, dense or CSR, with an inner product or none, which is the identity."""
 
     def __init__(self, features: Matrix, product: InnerProduct | None) -> None:
         self._features: Any = features
@@ -100,21 +92,9 @@ class FeatureRows:
 class CodeRows:
     """Codes of a product quantizer, expanded after each pass: delayed expansion.
 
-    A pass adds up table entries; the codewords enter once, as a dense product. Where the inner
-    product is `F F^T`, models are vectors `w` with `v = F w`, so that a gradient is `F^T a`.
-
-    Parameters
-    ----------
-    codes : ndarray of shape (n, n_blocks)
-        The codes.
-    product : InnerProduct
-        The inner product of the codewords.
-    n_codes : int
-        Codewords of a block.
-    dtype : dtype
-        Of the tables: the precision of the codewords.
-    n_threads : int
-        Threads.
+    A pass adds up table entries, of `dtype`; the codewords, `n_codes` of each block, enter once, as
+    a dense product. Where the inner product is `F F^T`, models are vectors `w` with `v = F w`, so
+    that a gradient is `F^T a`.
     """
 
     def __init__(
@@ -170,14 +150,9 @@ class CodeRows:
 
 
 class RowsWithIntercept:
-    """Rows with a further feature, constant, whose inner product is a scale squared.
+    """Rows with a further feature, constant, whose inner product is `scale` squared.
 
-    Parameters
-    ----------
-    rows : Rows
-        The rows without.
-    scale : float
-        The scale: the larger, the less the intercept is penalised.
+    The larger the scale, the less the intercept is penalised.
     """
 
     def __init__(self, rows: Rows, scale: float) -> None:

@@ -2,46 +2,37 @@
 
 from __future__ import annotations
 
-TRANSPORT = {
-    "X": """
+from histrs._estimator import by_name
+
+TRANSPORT = by_name("""
 X : {array-like, sparse matrix} of shape (n_samples_X, n_bins_X)
     Histograms: non-negative, finite, of any mass.
-""",
-    "Y": """
 Y : {array-like, sparse matrix} of shape (n_samples_Y, n_bins_Y), default=None
     Other histograms, perhaps over other bins. None means `X`.
-""",
-    "M": """
 M : array-like of shape (n_bins_X, n_bins_Y)
     Cost matrix: non-negative, infinite where transport is forbidden.
-""",
+reg : float
+    Weight of the entropy, in the units of `M`.
+max_iter : int, default=1000
+    Most iterations of a pair.
+return_info : bool, default=False
+    Whether to return errors and numbers of iterations as well.
+n_jobs : int, default=None
+    Number of threads; None and -1 mean one per core.
+info : SinkhornInfo
+    Only if `return_info`.
+positions : array-like of shape (n_bins, n_dimensions)
+    Where the bins are.
+bounds : ndarray of shape (n_samples_X, n_samples_Y)
+    Never above the distance, but for rounding.
+""") | {
     "M_of_pair": """
 M : array-like of shape (n_bins_a, n_bins_b)
     Cost matrix: non-negative, infinite where transport is forbidden.
 """,
-    "reg": """
-reg : float
-    Weight of the entropy, in the units of `M`.
-""",
-    "max_iter": """
-max_iter : int, default=1000
-    Most iterations of a pair.
-""",
     "max_iter_of_pair": """
 max_iter : int, default=10000
     Most iterations.
-""",
-    "return_info": """
-return_info : bool, default=False
-    Whether to return errors and numbers of iterations as well.
-""",
-    "n_jobs": """
-n_jobs : int, default=None
-    Number of threads; None and -1 mean one per core.
-""",
-    "info": """
-info : SinkhornInfo
-    Only if `return_info`.
 """,
     "warns": """
 ConvergenceWarning
@@ -55,16 +46,8 @@ ConvergenceWarning
 X, Y : {array-like, sparse matrix} of shape (n_samples, n_bins)
     Histograms of one common positive sum; `Y` None means `X`.
 """,
-    "positions": """
-positions : array-like of shape (n_bins, n_dimensions)
-    Where the bins are.
-""",
     "n_jobs_of_checks": """
 n_jobs : int, default=None
     Number of threads of the checks.
-""",
-    "bounds": """
-bounds : ndarray of shape (n_samples_X, n_samples_Y)
-    Never above the distance, but for rounding.
 """,
 }

@@ -56,11 +56,6 @@ class LevelBound(PickledByFields, Bound):
             vars(self)["_counted"] = counted
         return counted.normal_matrix(self.kernel, self.n_threads)
 
-    def between_codes(self, S: Array) -> Array:
-        """Return `S` between any two codes, as `forms` looks it up."""
-        half = self.kernel.to_codes(S)
-        return np.ascontiguousarray(self.kernel.to_codes(half.T))
-
     def forms(self, Q: Array, T: Codes) -> Array:
         """Return the diagonal of `Phi S Phi^T` of rows, with `S` between codes."""
         return _histrs.level_forms(T, self.kernel.n_codes, Q, self.n_threads)
@@ -220,7 +215,8 @@ class WeightFactor:
     @cached_property
     def _between_codes(self) -> Array:
         """The same between any two codes: rows are predicted a block at a time, and often."""
-        return self._bound.between_codes(self._covariance)
+        to_codes = self._bound.kernel.to_codes
+        return np.ascontiguousarray(to_codes(to_codes(self._covariance).T))
 
     def variance_of(self, ramps: Array, weights: Any) -> Array:
         """Return the posterior variances of functions that are ramps times some of the weights."""

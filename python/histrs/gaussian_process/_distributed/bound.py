@@ -95,12 +95,11 @@ class DistributedProjection:
             self._kept = kept(self._delayed())
         return self._kept
 
-    def _of_parts(self, V: NDArray[Any]) -> list[Any]:
-        return [np.ascontiguousarray(V[a:b]) for a, b in pairwise(self._edges)]
-
     def _summed(self, name: str, V: NDArray[Any] | None = None) -> Array:
         """Return the sum of what parts make of their rows of `V`."""
-        arguments = [()] * len(self._parts) if V is None else [(v,) for v in self._of_parts(V)]
+        arguments: list[Any] = [()] * len(self._parts)
+        if V is not None:
+            arguments = [(np.ascontiguousarray(V[a:b]),) for a, b in pairwise(self._edges)]
         pairs = zip(self._parts, arguments, strict=True)
         # What a scheduler of this process still holds is left alone.
         return np.array(computed(total([delayed_call(part, name, *v) for part, v in pairs])))

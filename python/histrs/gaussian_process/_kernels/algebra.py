@@ -109,18 +109,13 @@ class _Pair(Kernel):
         """Whether both do."""
         return self.k1.sees_rows_as_they_are and self.k2.sees_rows_as_they_are
 
-    @property
-    def _has_views(self) -> bool:
-        """Whether both look at rows, and not both as they are."""
-        both_look = "anything" not in (self.k1.takes, self.k2.takes)
-        return both_look and not self.sees_rows_as_they_are
-
     def _take(self, X: Any, weights: Array | None, n_threads: int) -> None:
         self.k1, self.k2 = (k.taken(X, weights, n_threads) for k in self._both.values())
 
     def view(self, X: Any, n_threads: int) -> Any:
         """Return rows as both see them, or as the one does that looks at them."""
-        if self._has_views:
+        both_look = "anything" not in (self.k1.takes, self.k2.takes)
+        if both_look and not self.sees_rows_as_they_are:
             return Views(*(kernel.view(X, n_threads) for kernel in self._both.values()))
         looks = self.k2 if self.k1.takes == "anything" else self.k1
         return looks.view(X, n_threads)

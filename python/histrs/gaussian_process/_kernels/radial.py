@@ -79,7 +79,8 @@ class Radial(KeptDistances, Kernel):
             raise ValueError(f"shape = {self.shape!r}: choose one of {list(get_args(ShapeName))}.")
         self._unit = 1.0
         if self.length == "scale":
-            self._unit = self.length_ = length_of(X)
+            distance = np.sqrt(2.0 * float(np.sum(np.var(X, axis=0))))
+            self._unit = self.length_ = _LENGTH * float(distance) if distance > 0.0 else 1.0
         elif not 0.0 < self.length < np.inf:
             raise ValueError(f'length = {self.length!r}: give a positive number, or "scale".')
 
@@ -131,9 +132,3 @@ class Radial(KeptDistances, Kernel):
         laplace, matern = lengths if self.shape == "laplace" else lengths[::-1]
         of_rows = False, n_columns, [1.0] * n_columns
         return _histrs.DistanceKernel(*of_rows, laplace, matern, [1.0, 0.0, 0.0])
-
-
-def length_of(X: Array) -> float:
-    """Return a part of the root mean squared distance between rows; 1 where that is 0."""
-    variance = float(np.sum(np.var(X, axis=0)))
-    return _LENGTH * float(np.sqrt(2.0 * variance)) if variance > 0.0 else 1.0

@@ -10,13 +10,11 @@ import numpy as np
 from histrs import _histrs
 from histrs._checks.validation import to_core
 from histrs._distributed.rows import is_dask
-from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._bound.pairs import PairKernel
 from histrs.gaussian_process._distributed.bound import sorted_columns
 from histrs.gaussian_process._kernels.additive import AdditiveTerms
-from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._kernels.intersection import Splines
 from histrs.gaussian_process._learning.feature_weights import (
     VAGUE_INTERCEPT,
@@ -66,18 +64,30 @@ def learn(
     if terms.feature_weights is None and len(problem.Y) >= _MIN_ROWS_OF_SPREADS:
         _warn_of_units(values.kernel.columns(base, problem.n_threads), problem.n_threads, learner)
     values = _with_chosen_weights(problem, terms, values, learner)
-    values = replace(values, kernel=_with_smoothness(values.kernel, terms))
+    splines = terms.functions
+    if isinstance(splines, Splines):
+        slope, rough = float(splines.slope_weight), float(splines.rough_weight)
+        parts: dict[str, Any] = {"slope_weight": slope, "rough_weight": rough}
+        kernel = replace(values.kernel, smoothness=terms.smoothness, **parts)
+        values = replace(values, kernel=kernel)
     bound = problem.bind(values.kernel, base)
     system = problem.system(bound, values.scales()[0])
     system.check()
     intercept = _variance_of_intercept(system, terms) if has_intercept else 0.0
     kernel = replace(values.kernel, intercept_variance=intercept)
-    values = replace(values, kernel=_within_bounds(kernel, problem.X.shape[1]))
+    bounds = kernel.free().get("feature_weights")
+    if bounds is not None and not isinstance(bounds, str):
+        # Columns of hardly any spread would start at the largest numbers.
+        weights = np.ones(problem.X.shape[1]) if kernel.weights is None else kernel.weights
+        kernel = replace(kernel, weights=np.clip(weights, *bounds))
+    values = replace(values, kernel=kernel)
     likelihood = problem.likelihood(bound.with_kernel(values.kernel))
-    if values.kernel.is_smooth:
-        values = _learn_smoothly(problem, values, likelihood, learner)
-    else:
+    if not kernel.is_smooth or likelihood.is_exact:
         values = learner.best(values, likelihood)
+    else:
+        # Each weight of a part is another matrix: some rows tell it, all tell noise and amplitude.
+        of_some = problem.exact_likelihood(problem.some_rows(_SMOOTH_ROWS), kernel)
+        values = learner.best(learner.best(values, of_some), likelihood, SCALES)
     values, likelihood = _with_interactions(problem, terms, values, likelihood, learner)
     return values, likelihood.bound(values.kernel)
 
@@ -120,18 +130,6 @@ def _with_chosen_weights(
     return start.with_values({"feature_weights": weights})
 
 
-def _with_smoothness(kernel: GeneralizedKernel, terms: AdditiveTerms) -> GeneralizedKernel:
-    asked = terms.functions
-    if not isinstance(asked, Splines):
-        return kernel
-    return replace(
-        kernel,
-        smoothness=terms.smoothness,
-        slope_weight=float(asked.slope_weight),
-        rough_weight=float(asked.rough_weight),
-    )
-
-
 def _variance_of_intercept(system: System, terms: AdditiveTerms) -> float:
     """Return the variance of a constant beside the functions of the features."""
     if terms.intercept_variance != "auto":
@@ -139,33 +137,6 @@ def _variance_of_intercept(system: System, terms: AdditiveTerms) -> float:
     if system.kernel.is_smooth or system.solver.name == "coordinate-descent":
         return 0.0
     return VAGUE_INTERCEPT * system.mean_variance
-
-
-def _within_bounds(kernel: GeneralizedKernel, n_features: int) -> GeneralizedKernel:
-    """Return the kernel with weights that a search for them can start at.
-
-    Columns of hardly any spread would start at the largest numbers.
-    """
-    bounds = kernel.free().get("feature_weights")
-    if bounds is None or isinstance(bounds, str):
-        return kernel
-    weights: Array = np.ones(n_features) if kernel.weights is None else kernel.weights
-    return replace(kernel, weights=np.clip(weights, *bounds))
-
-
-def _learn_smoothly(
-    problem: Problem, start: Hyperparameters, likelihood: Likelihood, learner: Learner
-) -> Hyperparameters:
-    """Return the hyper-parameters with the weights of a smooth kernel's parts.
-
-    Of many rows, some tell these weights, and all tell noise and amplitude: each weight that a
-    search tries is another matrix, and each noise and amplitude is not.
-    """
-    if likelihood.is_exact:
-        return learner.best(start, likelihood)
-    of_some = problem.exact_likelihood(problem.some_rows(_SMOOTH_ROWS), start.kernel)
-    start = learner.best(start, of_some)
-    return learner.best(start, likelihood, SCALES)
 
 
 def _with_interactions(

@@ -171,7 +171,12 @@ class Likelihood(BaseLikelihood):
         gradient = terms.gradient(scales) if names else {}
         of_kernel = set(names) - set(gradient)
         if of_kernel:
-            gradient |= system.bound.slopes(of_kernel, *self._directions(values, B, V))
+            # Along `dK`, it changes by half of `tr(B^T dK B) / amplitude - n_outputs tr(A^-1 dK)`:
+            # a sum of quadratic forms, which one pass takes apart by columns.
+            n = B.shape[1]
+            panel = scaled(self.row_scale, np.hstack([B / np.sqrt(scales.amplitude), V]))
+            signs = np.append(np.full(n, 0.5), np.full(V.shape[1], -0.5 * n))
+            gradient |= system.bound.slopes(of_kernel, panel, signs)
         std = 0.5 * B.shape[1] * log_det.std
         return Evaluation(terms.log_likelihood(scales), std, gradient, solved)
 
@@ -215,17 +220,6 @@ class Likelihood(BaseLikelihood):
         squares = float(np.sum((values[-max(n_outputs, 1) :] / unit) ** 2))
         bound = log_det_bound(n, largest / unit, trace / unit, squares)
         return bound + n * float(np.log(unit))
-
-    def _directions(self, values: Hyperparameters, B: Array, V: Array) -> tuple[Array, Array]:
-        """Return vectors, and how much the quadratic form of each counts in a derivative.
-
-        Along `dK` the likelihood changes by half of `tr(B^T dK B) / amplitude - n_outputs
-        tr(A^-1 dK)`, a sum of quadratic forms, which one pass takes apart by columns.
-        """
-        n_outputs = B.shape[1]
-        panel = scaled(self.row_scale, np.hstack([B / np.sqrt(values.amplitude[0]), V]))
-        signs = np.append(np.full(n_outputs, 0.5), np.full(V.shape[1], -0.5 * n_outputs))
-        return panel, signs
 
 
 class LevelLikelihood(Likelihood):

@@ -48,10 +48,6 @@ class BiasSolution:
     determinant: float
     """Prior variance of the bias over its posterior one."""
 
-    def in_inverse(self, amplitude: float) -> Array:
-        """Return what it takes from the diagonal of the inverse."""
-        return np.asarray(BIAS_VARIANCE / amplitude / self.determinant * self.weights**2)
-
     def root_covariance(self, seen: Array, prior: float) -> Array:
         """Return `r`, where `r r^T` is what it adds to the covariance of functions of rows.
 
@@ -101,7 +97,8 @@ def left_out(
 
     `stays` is what part of each row it keeps; None for 0.
     """
-    diagonal = system.inverse_diagonal - of_bias.in_inverse(system.amplitude)
+    of_constant = BIAS_VARIANCE / system.amplitude / of_bias.determinant * of_bias.weights**2
+    diagonal = system.inverse_diagonal - of_constant
     return np.asarray(targets - weights / system.left_out(diagonal, stays))
 
 

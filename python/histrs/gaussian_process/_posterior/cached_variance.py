@@ -51,26 +51,17 @@ class CachedVariance:
 
     is at least the posterior variance, since less is known in a subspace, and takes one score with
     as many outputs as directions (LOVE: Pleiss et al., 2018). How much is missing is learned:
-    :math:`\log v = a + b \log u` is fitted to training rows, each predicted without itself, whose
-    variances :math:`1 / [A^{-1}]_{ii} - s` are solved for. Their `u` is without themselves too: it
-    is that of :math:`A` with zeros for what a row has to do with others.
+    :math:`\log v = a + b \log u` is fitted to `n_solved` training rows (a hundred at most by
+    default), each predicted without itself, whose variances :math:`1 / [A^{-1}]_{ii} - s` are
+    solved for. Their `u` is without themselves too: it is that of :math:`A` with zeros for what a
+    row has to do with others.
 
     Where that is off by more than 0.5 % in the mean, training rows near `x` are conditioned on too.
     With `w`, what is left then, the line becomes a plane, :math:`\log v = a + b \log u + c \log w`,
     unless that is clearly worse. This is for systems that have it (`has_nearby_rows`).
 
-    Parameters
-    ----------
-    system : System
-        The linear system of the training rows.
-    n_solved : int, default=None
-        Training rows that are solved for; None takes up to a hundred, fewer of many.
-
-    Attributes
-    ----------
-    error : float
-        Mean relative error of the predictive standard deviation, noise included, on those rows,
-        each by the coefficients of the others.
+    `error` is the mean relative error of the predictive standard deviation, noise included, on
+    those rows, each by the coefficients of the others.
     """
 
     def __init__(
@@ -109,7 +100,11 @@ class CachedVariance:
             upper -= nearby.known_without_itself(space, indices)
             both = np.vstack([uppers, np.maximum(upper / weights, self._floor)])
             error = _error_without_itself(both, exact, system.s)
-            error += self._error_of_rounding(nearby, solved, space.coordinates[indices], exact)
+            # Scores are read from coarse tables.
+            X, coordinates = system.X[solved], space.coordinates[indices]
+            errors = self._scores(X, system.bound.rows_of(X)) - coordinates
+            seeming = nearby.known_by_rounding(coordinates, errors)
+            error += 0.5 * float(np.mean(seeming / (exact + system.s)))
             if error < _TOLERATED * self.error:
                 self.error, self._nearby, uppers = error, nearby, both
         self._plane = _Plane(uppers, exact)
@@ -134,15 +129,6 @@ class CachedVariance:
     def _scores(self, X: Matrix, rows: Matrix) -> Array:
         n_threads = self._system.bound.n_threads
         return self._score.evaluate(X if self._score.takes_features else rows, n_threads)
-
-    def _error_of_rounding(
-        self, nearby: NearbyRows, rows: NDArray[np.intp], coordinates: Array, exact: Array
-    ) -> float:
-        """Return the mean relative error of roots where scores are read from coarse tables."""
-        X = self._system.X[rows]
-        errors = self._scores(X, self._system.bound.rows_of(X)) - coordinates
-        seeming = nearby.known_by_rounding(coordinates, errors)
-        return 0.5 * float(np.mean(seeming / (exact + self._system.s)))
 
 
 def _score(system: System, R: Array) -> Score:

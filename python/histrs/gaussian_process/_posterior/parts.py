@@ -44,10 +44,7 @@ class Part:
 def part_of(bound: Any, V: Array, offset: Array) -> Part:
     """Return the score of weights `V` of training rows, plus an offset.
 
-    Raises
-    ------
-    ValueError
-        If it is no sum of functions of features, and of pairs.
+    Raises ValueError if it is no sum of functions of features, and of pairs.
     """
     V = np.ascontiguousarray(V)
     if isinstance(bound, LevelBound):

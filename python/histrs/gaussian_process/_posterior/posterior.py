@@ -69,10 +69,7 @@ class Posterior:
     def additive(self) -> MinimaBound:
         """The same, where it is a sum of functions of features and of pairs.
 
-        Raises
-        ------
-        ValueError
-            If it is none, with the kernel.
+        Raises ValueError if it is none, with the kernel.
         """
         if not isinstance(self.bound, MinimaBound):
             raise ValueError(
@@ -237,18 +234,12 @@ class Posterior:
     def _method_of(self, k: int, method: VarianceName) -> VarianceName:
         """Return how variances of a system are computed, once that is chosen."""
         if method == "auto":
-            return "exact" if self.has_exact_variance(k) else "cached"
+            # Decided once: variances must not change from call to call.
+            system, n_solved = self.systems[k], self._n_solved(k)
+            is_exact = self.once(("has exact", k), lambda: system.uses_cholesky(n_solved))
+            return "exact" if is_exact else "cached"
         # Where a matrix is factorised as a matter of course, there is nothing to save.
         return "exact" if method == "cached" and not self.bound.refines else method
-
-    def has_exact_variance(self, k: int) -> bool:
-        """Whether a system has, or is worth, a factor by which variances are exact.
-
-        What is cached takes solves for some rows, which may be worth one too. Once it is decided,
-        it stays so: variances must not change from call to call.
-        """
-        system, n_solved = self.systems[k], self._n_solved(k)
-        return self.once(("has exact", k), lambda: system.uses_cholesky(n_solved))
 
     def _n_solved(self, k: int) -> int:
         """Return how many right-hand sides a system is solved for at once, at most."""
@@ -257,10 +248,7 @@ class Posterior:
     def std_error(self, method: VarianceName) -> float:
         """Return the mean relative error of standard deviations; 0 where they are exact.
 
-        Raises
-        ------
-        AttributeError
-            If they are bounds, whose distance is not measured.
+        Raises AttributeError if they are bounds, whose distance is not measured.
         """
         if method not in ("auto", "exact", "cached"):
             raise AttributeError(

@@ -41,16 +41,7 @@ Indices = NDArray[np.intp]
 class KrylovSpace:
     """A block Krylov space of `A = K + s I`, from random signs.
 
-    Attributes
-    ----------
-    Q : array of shape (n_samples, rank)
-        An orthonormal basis.
-    T : array of shape (rank, rank)
-        `Q^T A Q`.
-    rows : array of shape (n_rows,)
-        Training rows, ascending, ...
-    AQ : array of shape (n_rows, rank)
-        ... and these rows of `A Q`.
+    `Q` is an orthonormal basis, `T` is `Q^T A Q`, and `AQ` has some `rows` of `A Q`, ascending.
     """
 
     def __init__(

@@ -183,22 +183,8 @@ def variance_bounds(system: System, X: Matrix, gap: float) -> tuple[Array, Array
               \qquad 0 \le r^T A^{-1} r \le r^T r / s,
 
     as no eigenvalue of `A` is below `s`. The systems are solved until the upper standard deviation,
-    `s` included, is above the lower one by no more than `gap` times that.
-
-    Parameters
-    ----------
-    system : System
-        The system of the training rows.
-    X : {ndarray, sparse matrix} of shape (n_rows, n_features)
-        Rows.
-    gap : float
-        How far apart the standard deviations may be.
-
-    Returns
-    -------
-    lower, upper : ndarray of shape (n_rows,)
-        They hold, whether they are as near as `gap` or not; the rounding of double precision is
-        counted in.
+    `s` included, is above the lower one by no more than `gap` times that. Bounds hold, whether they
+    are as near as that or not; the rounding of double precision is counted in.
     """
     prior = in_row_blocks(X, lambda rows: system.bound.prior(system.bound.rows_of(rows)))
     lower, upper = np.empty_like(prior), np.empty_like(prior)
