@@ -1,11 +1,13 @@
 """What takes long says how far it is, where it is asked, and nothing else speaks."""
 
+import re
 from typing import ClassVar
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
+from histrs.gaussian_process import TabularGPClassifier, TabularGPRegressor
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
 from histrs.prototypes import (
@@ -77,6 +79,25 @@ def test_compressors_tell_of_every_loss(rng, capfd, monkeypatch):
         assert capfd.readouterr().err == ""
         loud = model.set_params(verbose=1).fit(X, y)
         assert len(capfd.readouterr().err.splitlines()) == loud.n_iter_ == quiet.n_iter_
+
+
+@pytest.mark.parametrize("make", [TabularGPRegressor, TabularGPClassifier])
+def test_tables_tell_the_stages_of_a_fit(rng, capfd, monkeypatch, make):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    X = rng.normal(size=(120, 3))
+    y = np.exp(X[:, 0]) if make is TabularGPRegressor else (X[:, 0] > 0.0).astype(int)
+    make(verbose=1, random_state=0).fit(X, y)
+    lines = capfd.readouterr().err.splitlines()
+    form = re.compile(make.__name__ + r": stage (\d+) of (\d+), (.+?)(, about [\d.]+ s left)?$")
+    found = [form.match(line).groups() for line in lines]
+    places, totals = (np.array([int(line[k]) for line in found]) for k in (0, 1))
+    np.testing.assert_array_equal(places, np.arange(1, len(found) + 1))
+    assert np.all(totals >= places)
+    assert totals[-1] == places[-1]
+    stages = [line[2] for line in found]
+    assert {"even", "levels", "radial", "ranks", "blend", "solve"} <= set(stages)
+    assert ("target transform log" in stages) == (make is TabularGPRegressor)
+    assert [line[3] is None for line in found] == [True] + [False] * (len(found) - 1)
 
 
 class Bar:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
 from typing import Any, Self
 
@@ -123,3 +124,51 @@ class StepProgress(_Progress):
         """Show one more step."""
         if self._verbose:
             self._show(state)
+
+
+class StageProgress(_Progress):
+    """Shows which stage a fit is in, and about how long the others take.
+
+    Parameters
+    ----------
+    description : str
+        What is fitted.
+    verbose : int
+        0 shows nothing.
+    n_parts : int, default=1
+        Parts that are alike. The stages of those to come are as many as of those that began.
+    """
+
+    topic = ""
+    """What stages are of, before their names."""
+
+    def __init__(self, description: str, verbose: int, n_parts: int = 1) -> None:
+        super().__init__(description, verbose, 0)
+        self._n_parts, self._n_begun, self._n_expected = n_parts, 0, 0
+        self._start = time.monotonic()
+
+    def begin_part(self) -> None:
+        """Say that the stages to come are of the next part."""
+        self._n_begun += 1
+
+    def expect(self, n_stages: int) -> None:
+        """Say that there are so many more stages."""
+        self._n_expected += n_stages
+
+    def __call__(self, stage: str) -> None:
+        """Show the stage that begins."""
+        if not self._verbose:
+            return
+        done, stage = self._n_iter, self.topic + stage
+        total = max(done + 1, -(-self._n_expected * self._n_parts // max(self._n_begun, 1)))
+        self._n_iter += 1
+        if self._bar is not None:
+            self._bar.total = total
+            self._bar.set_postfix_str(stage, refresh=False)
+            self._bar.update(min(done, 1))
+            return
+        left = ""
+        if done > 0:
+            seconds = (time.monotonic() - self._start) / done * (total - done)
+            left = f", about {seconds:.1f} s left"
+        print(f"{self._description}: stage {done + 1} of {total}, {stage}{left}", file=sys.stderr)

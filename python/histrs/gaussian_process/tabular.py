@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from histrs._checks.validation import validate_targets
 from histrs._estimator import documented
-from histrs._progress import StepProgress
+from histrs._progress import StageProgress
 from histrs._repeats import DistinctRows, distinct_rows
 from histrs._typing import Array
 from histrs._weights import (
@@ -201,7 +201,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         numbers, codes, Y = distinct.rows(numbers, codes, Y)
         reader = Reader(table, numbers)
         self._rows = reader.rows(numbers, codes)
-        with StepProgress(type(self).__name__, self.verbose) as progress:
+        with StageProgress(type(self).__name__, self.verbose, Y.shape[1]) as progress:
             self._fits = [self._fit_target(column, distinct, progress) for column in Y.T]
         self._reader = reader
         names = [weights_by_name(fit.members, fit.weights) for fit in self._fits]
@@ -268,7 +268,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         self._fits = fits
 
     def _fit_target(
-        self, y: Array, distinct: DistinctRows, progress: StepProgress
+        self, y: Array, distinct: DistinctRows, progress: StageProgress
     ) -> RegressionFit:
         seen = np.flatnonzero(~np.isnan(y))
         weights, stays = rows_of(distinct.weights, seen), rows_of(distinct.stays, seen)
@@ -579,7 +579,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         numbers, codes, of_classes = distinct.rows(numbers, codes, of_classes)
         reader = Reader(table, numbers)
         self._rows = reader.rows(numbers, codes)
-        with StepProgress(type(self).__name__, self.verbose) as progress:
+        with StageProgress(type(self).__name__, self.verbose) as progress:
             of_rows = self._rows, distinct.weights, distinct.stays, progress
             given = self._targets(*of_rows), of_classes, len(self.classes_), self._names()
             self._of_classes = ClassFit.of(*given)

@@ -21,6 +21,7 @@ from histrs._checks.validation import (
 )
 from histrs._estimator import BaseEstimator
 from histrs._frames import Column, chosen, columns_of, is_table
+from histrs._progress import StageProgress
 from histrs._typing import Array
 from histrs._weights import RowWeights
 from histrs.gaussian_process._kernels.levels import evenly
@@ -174,7 +175,7 @@ class BaseTabularGP(BaseEstimator):
         rows: TableRows,
         weights: Array | None,
         stays: Array | None,
-        progress: Callable[[str], None],
+        progress: StageProgress,
     ) -> Targets:
         """Return rows and weights, of which targets are yet to come."""
         n, random = len(rows.values), check_random_state(self.random_state)

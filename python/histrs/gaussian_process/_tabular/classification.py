@@ -20,6 +20,8 @@ from histrs.gaussian_process._tabular.rows import TableRows
 # What the weight of a column adds to squared errors of members, over the rows: more than for
 # numbers, since an indicator says less than one.
 _HANDICAP = 8.0
+# What follows the members.
+_STAGES = ("blend", "solve")
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,9 @@ class ClassFit:
         unit = np.sqrt(centre * (1.0 - centre))
         T = np.ascontiguousarray((indicators - centre) / unit)
         targets = replace(targets, T=T, has_spread=False)
+        progress = targets.progress
+        progress.begin_part()
+        progress.expect(len(_STAGES))
         groups, rows = learn_groups(names, targets), targets.told
         weights, of_rows = rows_of(targets.weights, rows), indicators[rows]
 
@@ -66,17 +71,23 @@ class ClassFit:
             shares = simplex_weights(of_rows.ravel(), of_members, of_all, handicaps)
             return scores, *kept_weights(shares)
 
+        progress(_STAGES[0])
         scores, kept, shares = weighed()
         for k in kept:
             if groups[k].name == "levels":
+                progress.expect(1)
+                progress("levels, log odds")
                 groups[k] = log_odds.instead_of(groups[k], targets)
                 scores, kept, shares = weighed()
         blended, codes = scores[:, :, kept] @ shares, codes[rows]
         pool = ClassPool(blended, codes, weights, rows_of(targets.stays, rows))
+        progress(_STAGES[1])
+        members, of_members = members_of([groups[k] for k in kept], shares)
         off = np.mean((scores - of_rows[:, :, None]) ** 2, axis=1)
         errors = np.sqrt(np.average(off, axis=0, weights=weights))
         return cls(
-            *members_of([groups[k] for k in kept], shares),
+            members,
+            of_members,
             pool,
             centre,
             unit,

@@ -78,11 +78,13 @@ def names_for(n_rows: int, n_columns: int) -> tuple[MemberName, ...]:
 def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[Group]:
     """Return members of these names; None is those that suit the number of rows."""
     n_columns = targets.rows.with_values.shape[1]
+    names = names_for(len(targets.T), n_columns) if names is None else names
+    targets.progress.expect(len(names))
     return [
         _even(targets)
         if name == "even"
         else Group(name, (learn(name, targets),), np.ones(1), n_columns)
-        for name in (names_for(len(targets.T), n_columns) if names is None else names)
+        for name in names
     ]
 
 

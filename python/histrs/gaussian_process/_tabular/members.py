@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs._checks.rows import in_row_blocks
+from histrs._progress import StageProgress
 from histrs._typing import Array
 from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
 from histrs.gaussian_process._bound.scores import Score
@@ -79,7 +80,7 @@ class Targets:
     """The order in which rows are taken, where some are enough."""
     seed: int
     n_threads: int
-    progress: Callable[[str], None]
+    progress: StageProgress
     """Is told what is learned."""
     has_spread: bool = True
     """Whether standard deviations are asked for."""

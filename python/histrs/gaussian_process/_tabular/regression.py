@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from histrs._checks.rows import in_row_blocks
+from histrs._progress import StageProgress
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._likelihoods.patterns import centred, over, spreads
@@ -23,6 +24,8 @@ from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, can
 
 # What the weight of a column adds to squared errors of members, over the rows.
 _HANDICAP = 4.0
+# What follows the members.
+_STAGES = ("blend", "solve", "spread")
 # Rows that transforms are compared on, and what a density must gain a row, in units of its log.
 _TRIED_ROWS = 600
 _GAIN = 0.02
@@ -74,16 +77,20 @@ class RegressionFit:
         transform: Transform | None,
     ) -> Self:
         """Learn from the rows of `targets`, and from `y`."""
+        progress, progress.topic = targets.progress, ""
+        progress.begin_part()
+        progress.expect(1)
         if transform is None:
             transform, of_few = _chosen(targets, y)
             targets = replace(targets, before=of_few)
         found = cls._learned(targets, y, names, transform)
         # Of other fits, only means are asked for.
+        progress("variances")
         found = replace(found, members=tuple(member.settled() for member in found.members))
         if transform.name == "identity":
             return found
         # Nearly the same kernels, where members were kept.
-        targets = replace(targets, before=found._kernels)
+        targets, progress.topic = replace(targets, before=found._kernels), "target as it is, "
         plain = cls._learned(targets, y, tuple(found.errors), IDENTITY)
         told = targets.told
         means = np.column_stack([fit.left_out_moments[0] for fit in (found, plain)])
@@ -98,14 +105,19 @@ class RegressionFit:
         (centre,), less_mean = centred(t[:, None], targets.weights)
         (unit,) = spreads(t[:, None], targets.weights)
         targets = replace(targets, T=over(less_mean, np.array([unit])))
+        progress = targets.progress
+        progress.expect(len(_STAGES))
         groups = learn_groups(names, targets)
+        progress(_STAGES[0])
         told, found = targets.told, [group.left_out for group in groups]
         means, variances = (np.column_stack(part) for part in zip(*found, strict=True))
         handicaps = [group.handicap(len(t), _HANDICAP) for group in groups]
         of_told = targets.T[told, 0], means, rows_of(targets.weights, told)
         kept, weights = kept_weights(simplex_weights(*of_told, handicaps))
         blended = _blended(means[:, kept], variances[:, kept], weights)
+        progress(_STAGES[1])
         members, of_members = members_of([groups[k] for k in kept], weights)
+        progress(_STAGES[2])
         targets = targets.of_rows(told)
         spread, std = Spread.of(targets, *blended)
         t_told = targets.T[:, 0]
@@ -302,7 +314,10 @@ def _chosen(
         return IDENTITY, {}
     some = np.sort(targets.order[:_TRIED_ROWS])
     few, y = targets.of_rows(some), y[some]
+    few = replace(few, progress=StageProgress("", 0))
+    targets.progress.expect(len(tried))
     for transform in tried:
+        targets.progress(f"target transform {transform.name}")
         fits.append(RegressionFit._learned(few, y, ("ranks",), transform))
         few = replace(few, before=fits[-1]._kernels)
     scores = [fit._left_out_density(y) for fit in fits]
