@@ -1055,6 +1055,40 @@ def test_categories_may_have_any_type(dtype):
     assert_allclose(TabularGPRegressor(random_state=0).fit(other, y).predict(other), expected)
 
 
+@BOTH
+@pytest.mark.parametrize("as_given", [pd.DataFrame, np.asarray])
+def test_text_among_numbers_is_told_once(make, as_given):
+    X, y = priced(0, 120)
+    X = X[["size", "kind"]].fillna("none").astype(object)
+    X.iloc[:8, 0], X.iloc[8:12, 0] = "n/a", "unknown"
+    y = y if make is TabularGPRegressor else (y > np.median(y)).astype(int)
+    weights = np.append(np.ones(119), 0.0)
+    name = "Column 'size' of X" if as_given is pd.DataFrame else "X[:, 0]"
+    with pytest.warns(UserWarning, match="to_numeric") as told:
+        model = make().fit(as_given(X), y, weights)
+    (message,) = [str(warning.message) for warning in told]
+    assert message.startswith(f"{name} holds numbers, and text such as 'n/a', 'unknown': ")
+    assert "astype(str)" in message
+    model.predict(as_given(X))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.Series(["a", "b", "c"] * 40),
+        pd.Series(["1", "2", "n/a"] * 40),
+        pd.Series([1, 2, "n/a"] * 40).astype(str),
+        pd.Series([1, 2, "n/a"] * 40).astype("category"),
+        pd.Series([1, "b", "c"] * 40),
+        pd.Series([1.5, 2, None] * 40, dtype=object),
+        pd.Series([True, False, "maybe"] * 40),
+    ],
+)
+def test_categories_that_are_meant_are_read_without_a_word(column):
+    TabularGPRegressor().fit(pd.DataFrame({"kind": column}), np.arange(120.0) % 3)
+
+
 def test_a_category_that_the_fit_had_not_is_uncertain():
     rng = np.random.default_rng(0)
     kind, x = rng.choice(["left", "right"], 150), rng.uniform(-2.0, 2.0, 150)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from histrs._checks.sparse import is_sparse
 from histrs._typing import Array
+from histrs._warnings import warn
 
 Kind: TypeAlias = Literal["numbers", "dates", "durations", "categories", "nothing"]
 """What a column holds: "nothing" where every value is missing."""
@@ -29,6 +30,8 @@ _TIMES: tuple[tuple[Kind, tuple[type, ...], str], ...] = (
     ("durations", (datetime.timedelta, np.timedelta64), "m8[us]"),
 )
 _TRUTH = (bool, np.bool_)
+# Texts that a warning shows.
+_EXAMPLES = 3
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,24 @@ class Column:
         word = "text" if isinstance(example, str) else "categories"
         return f"{word} (dtype {self.dtype}), such as {example!r}"
 
+    def warn_of_numbers_with_text(self) -> None:
+        """Warn where text among numbers made categories of them all."""
+        if self.kind != "categories" or self.dtype.lower() != "object":
+            return
+        known = [value for value in self.values if value is not None]
+        texts = [value for value in known if isinstance(value, str)]
+        other = list(dict.fromkeys(text for text in texts if not _is_number(text)))
+        has_numbers = any(isinstance(v, Real) and not isinstance(v, _TRUTH) for v in known)
+        n_numbers = sum(not isinstance(v, _TRUTH) and _is_number(v) for v in known)
+        if not has_numbers or not texts or 2 * n_numbers <= len(known):
+            return
+        examples = ", ".join(map(repr, (other or texts)[:_EXAMPLES]))
+        warn(
+            f"{self.title} holds numbers, and text such as {examples}: each of its values is a "
+            'category. Give pandas.to_numeric(column, errors="coerce") if it holds numbers, or '
+            "column.astype(str) if categories are meant."
+        )
+
     def at(self, rows: NDArray[np.intp]) -> Column:
         """Return some rows of the column."""
         return replace(self, values=self.values[rows])
@@ -87,6 +108,15 @@ class Column:
         values = np.empty_like(self.values)
         values[:] = value
         return replace(self, values=values)
+
+
+def _is_number(value: Any) -> bool:
+    """Say whether a value is a number, or text that is one."""
+    try:
+        float(value)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def frame_of(X: Any) -> nw.DataFrame[Any] | None:

@@ -190,7 +190,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 
     def _fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None) -> None:
         self._targets_are_single = is_single(y)
-        read = self._read(X, reset=True)
+        read = self._read(X, reset=True, warns=True)
         given, Y = self._read_targets(read[1], y, sample_weight)
         table, numbers, codes = self._read_kept(given, X, read)
         self._single_target = Y.ndim == 1
@@ -559,7 +559,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         sample_weight: ArrayLike | None,
         declared: ArrayLike | None = None,
     ) -> None:
-        read = self._read(X, reset=True)
+        read = self._read(X, reset=True, warns=True)
         labels = checked_labels(validate_targets(self, y))
         check_consistent_length(read[1], labels)
         given = check_weights(sample_weight, labels)

@@ -97,7 +97,7 @@ class BaseTabularGP(BaseEstimator):
 
     # ---- rows --------------------------------------------------------------------------------
 
-    def _read(self, X: Any, *, reset: bool) -> tuple[Table, Array, Array]:
+    def _read(self, X: Any, *, reset: bool, warns: bool = False) -> tuple[Table, Array, Array]:
         """Return the table that rows are, their numbers and the codes of their categories."""
         known = None if reset else self._reader.table
         of_numbers = known is None or known.is_of_numbers
@@ -111,6 +111,9 @@ class BaseTabularGP(BaseEstimator):
             return table, numbers, np.empty((len(numbers), 0))
         validate_columns(self, X, reset=reset)
         columns = self._columns(X)
+        if warns:
+            for column in columns:
+                column.warn_of_numbers_with_text()
         table = Table.of(columns) if known is None else known
         return table, *table.read(columns)
 
