@@ -33,7 +33,7 @@ from histrs.kernel_approximation._inner_product import (
     RootedInnerProduct,
     additive_inner_product,
 )
-from histrs.kernel_approximation._sparse_result import csr_result, small_indices
+from histrs.kernel_approximation._out import csr_result, small_indices
 from histrs.metrics._registry import ADDITIVE_KERNELS, AdditiveKernelName
 
 Spacing: TypeAlias = Literal["uniform", "quantile", "log"]
