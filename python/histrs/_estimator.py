@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from sklearn import base
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
 
 Documented = TypeVar("Documented", bound=Callable[..., Any])
 
@@ -33,9 +34,15 @@ _LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
 
 # What parameters of these names may be, of every estimator.
 _CONSTRAINTS: dict[str, list[Any]] = {
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "metric_params": [dict, None],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
+    "warm_start": ["boolean"],
+    "whiten": ["boolean"],
 }
 
 

@@ -138,7 +138,6 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         "kernel": [NameOptions(ADDITIVE_KERNELS)],
         "n_knots": [Interval(Integral, 1, 2**20, closed="both")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
-        "whiten": ["boolean"],
     }
 
     def __init__(

@@ -101,7 +101,6 @@ class SparseKernelMap(LandmarkMap):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LandmarkMap._parameter_constraints,
         "n_nonzero": [Interval(Integral, 1, None, closed="left")],
-        "whiten": ["boolean"],
         "selection": [StrOptions({"nearest", "matching-pursuit", "orthogonal-matching-pursuit"})],
     }
 

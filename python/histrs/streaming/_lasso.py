@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,10 +25,7 @@ from histrs.streaming._sums import full
 
 _PARAMETERS: dict[str, list[Any]] = {
     "alpha": [Interval(Real, 0, None, closed="neither")],
-    "fit_intercept": ["boolean"],
     "tol": [Interval(Real, 0, None, closed="left")],
-    "max_iter": [Interval(Integral, 1, None, closed="left")],
-    "warm_start": ["boolean"],
 }
 
 
