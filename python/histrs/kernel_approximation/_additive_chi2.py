@@ -97,10 +97,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         The poles, for the rational and the power map.
     sample_interval_ : float
         The sampling interval, for the periodic map.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

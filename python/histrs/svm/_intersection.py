@@ -132,8 +132,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         Factor of the scores before the softmax, with `probability`.
     n_iter_ : int
         Passes made.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, if `X` has string names.
 
