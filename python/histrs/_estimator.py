@@ -16,10 +16,23 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from sklearn import base
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import Interval, StrOptions
 
 Documented = TypeVar("Documented", bound=Callable[..., Any])
 
-_COMMON = {
+
+def by_name(text: str) -> dict[str, str]:
+    """Return descriptions as numpydoc has them, one behind the other, by the first name of each."""
+    entries = re.split(r"\n(?=\w)", text.strip("\n"))
+    return {re.split(r"\W", entry, maxsplit=1)[0]: entry for entry in entries}
+
+
+_COMMON = by_name("""
+feature_names_in_ : ndarray of shape (n_features,)
+    Names of the features, when `X` had string column names.
+n_features_in_ : int
+    Number of features.
+""") | {
     "self": """
 Returns
 -------
@@ -33,9 +46,15 @@ _LINE = re.compile(r"^( *)\{(\w+)\}$", re.MULTILINE)
 
 # What parameters of these names may be, of every estimator.
 _CONSTRAINTS: dict[str, list[Any]] = {
+    "class_weight": [StrOptions({"balanced"}), dict, None],
+    "fit_intercept": ["boolean"],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+    "metric_params": [dict, None],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
+    "warm_start": ["boolean"],
+    "whiten": ["boolean"],
 }
 
 
@@ -76,12 +95,6 @@ class BaseEstimator(base.BaseEstimator):
         # A limit beyond single precision is infinite beside a parameter in it.
         with np.errstate(over="ignore"):
             super()._validate_params()
-
-
-def by_name(text: str) -> dict[str, str]:
-    """Return descriptions as numpydoc has them, one behind the other, by the first name of each."""
-    entries = re.split(r"\n(?=\w)", text.strip("\n"))
-    return {re.split(r"\W", entry, maxsplit=1)[0]: entry for entry in entries}
 
 
 def documented(*shared: Mapping[str, str]) -> Callable[[Documented], Documented]:

@@ -93,8 +93,6 @@ class KMedoids(MetricClusters):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_clusters": [Interval(Integral, 1, None, closed="left")],
         "metric": METRIC_CONSTRAINTS,
-        "metric_params": [dict, None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(

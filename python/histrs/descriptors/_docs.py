@@ -8,8 +8,6 @@ LOCAL_FEATURES = by_name("""
 positions : bool, default=False
     Whether the first two columns of the local features are their positions, down and right, in
     [0, 1]. They are not described, and only `pyramid` needs them.
-feature_names_in_ : ndarray of shape (n_features,)
-    Names of the columns, when `X` had string column names.
 n_features_in_ : int
     Number of columns of the local features.
 """)

@@ -129,7 +129,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         ],
         "likelihood": [StrOptions(set(get_args(LikelihoodName)))],
         "calibration": [StrOptions({"leave-one-out"}), None],
-        "class_weight": [dict, StrOptions({"balanced"}), None],
     }
 
     _predicted: ClassVar[Literal["mean", "decision"]] = "decision"

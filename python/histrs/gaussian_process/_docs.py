@@ -63,14 +63,6 @@ _CLASSES = """
 classes_ : ndarray of shape (n_classes,)
     The class labels.
 """
-_N_FEATURES = """
-n_features_in_ : int
-    Number of features.
-"""
-_FEATURE_NAMES = """
-feature_names_in_ : ndarray of shape (n_features,)
-    Names of the features, when `X` had string column names.
-"""
 _ROWS = """
 X : {array-like, sparse matrix} of shape (n_samples, n_features)
     Rows; of additive kernels, histograms: non-negative, finite.
@@ -79,8 +71,6 @@ X : {array-like, sparse matrix} of shape (n_samples, n_features)
 GAUSSIAN_PROCESS = {
     "n_jobs": _N_JOBS,
     "verbose": _VERBOSE,
-    "n_features_in_": _N_FEATURES,
-    "feature_names_in_": _FEATURE_NAMES,
     "rows": _ROWS,
     "additive_attributes": """
 feature_transform_, exponent_, feature_weights_, intercept_variance_, smoothness_, slope_weight_, \

@@ -247,20 +247,6 @@ class GaussianProcess(BaseEstimator):
             self._check_entries(kept[0])
         return kept
 
-    # ---- weights of rows ---------------------------------------------------------------------
-
-    def _keep_first_weights(self, weights: Array | None) -> None:
-        """Keep the weights of the rows of a fit, in units of their mean where noise is learned.
-
-        Of equal rows with different targets each counts: then weights are what they are.
-        """
-        self.sample_weight_fit_, self._weight_unit = in_units_of_mean(weights)
-        if weights is None or (self._stays is None and self._asked.learns_noise):
-            return
-        self._weight_unit = max(self._weight_unit / _MOST_WEIGHT, 1.0)
-        kept = over_unit(weights, self._weight_unit)
-        self.sample_weight_fit_ = None if np.all(kept == 1.0) else kept
-
     # ---- a fit -------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -299,7 +285,13 @@ class GaussianProcess(BaseEstimator):
         distinct = updates.distinct(rows)
         self._stays = distinct.stays
         X, y = distinct.rows(rows.checked, rows.Y)
-        self._keep_first_weights(distinct.weights)
+        weights = distinct.weights
+        self.sample_weight_fit_, self._weight_unit = in_units_of_mean(weights)
+        if weights is not None and (self._stays is not None or not self._asked.learns_noise):
+            # Of equal rows with different targets each counts: weights are what they are.
+            self._weight_unit = max(self._weight_unit / _MOST_WEIGHT, 1.0)
+            kept = over_unit(weights, self._weight_unit)
+            self.sample_weight_fit_ = None if np.all(kept == 1.0) else kept
         Y, _ = self._standardised(y, None)
         self._fit_targets(self._coordinates(X, distinct.weights, reset=True), Y)
         self._given = GivenRows.of(distinct.groups, rows.weights)

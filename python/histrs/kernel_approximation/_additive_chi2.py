@@ -27,14 +27,13 @@ from histrs._estimator import BaseEstimator, documented
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs.kernel_approximation._docs import MAPS
-from histrs.kernel_approximation._relative_error import relative_error
-from histrs.kernel_approximation._rows_error import Shares, row_poles
+from histrs.kernel_approximation._out import csr_result
+from histrs.kernel_approximation._rows_error import Shares, relative_error, row_poles
 from histrs.kernel_approximation._series_bounds import (
     best_interval,
     chebyshev_bound,
     periodic_bound,
 )
-from histrs.kernel_approximation._sparse_result import csr_result
 from histrs.kernel_approximation._zolotarev import balanced_poles, rational_bound
 
 Method: TypeAlias = Literal["rational", "chebyshev", "periodic", "power"]
@@ -98,10 +97,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         The poles, for the rational and the power map.
     sample_interval_ : float
         The sampling interval, for the periodic map.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -12,8 +12,6 @@ kernel : str or callable, default="intersection"
 landmarks : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
     Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
     ones given, and then `n_landmarks` does not matter.
-feature_names_in_ : ndarray of shape (n_features,)
-    Names of the columns, when `X` had string column names.
 kernel_, kernel_params_ : str or callable, dict
     The kernel of the fitted map and its arguments, whatever is set later.
 inner_product_ : InnerProduct

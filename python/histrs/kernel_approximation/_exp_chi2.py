@@ -104,10 +104,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     projection_ : ndarray
         The signs, of shape (2 + n_blocks, n) and type int8, or the matrix of shape
         (n_mapped_features, n_projections) whose entries have variance 1.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

@@ -82,7 +82,6 @@ class KernelProjectionMap(LandmarkMap):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LandmarkMap._parameter_constraints,
-        "whiten": ["boolean"],
     }
 
     def __init__(

@@ -33,7 +33,7 @@ from histrs._estimator import BaseEstimator, documented
 from histrs._solvers.lapack import eigvalsh
 from histrs._typing import Array, Matrix
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
-from histrs.kernel_approximation._sparse_result import small_indices
+from histrs.kernel_approximation._out import small_indices
 from histrs.metrics._registry import KERNELS, KernelName, check_parameters
 
 Kernel: TypeAlias = KernelName | Callable[..., ArrayLike]

@@ -85,10 +85,8 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     kernel_error_ : float
         Root mean square error of the distances between training rows (of 500 where there are
         more) that the projections stand for, relative to the mean distance.
-    n_features_in_ : int
-        Number of features.
-    feature_names_in_ : ndarray of shape (n_features,)
-        Names of the features, when `X` had string column names.
+    {n_features_in_}
+    {feature_names_in_}
 
     See Also
     --------

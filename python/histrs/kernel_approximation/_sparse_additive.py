@@ -33,7 +33,7 @@ from histrs.kernel_approximation._inner_product import (
     RootedInnerProduct,
     additive_inner_product,
 )
-from histrs.kernel_approximation._sparse_result import csr_result, small_indices
+from histrs.kernel_approximation._out import csr_result, small_indices
 from histrs.metrics._registry import ADDITIVE_KERNELS, AdditiveKernelName
 
 Spacing: TypeAlias = Literal["uniform", "quantile", "log"]
@@ -138,7 +138,6 @@ class SparseAdditiveMap(TransformerMixin, BaseEstimator):
         "kernel": [NameOptions(ADDITIVE_KERNELS)],
         "n_knots": [Interval(Integral, 1, 2**20, closed="both")],
         "spacing": [StrOptions({"uniform", "quantile", "log"})],
-        "whiten": ["boolean"],
     }
 
     def __init__(

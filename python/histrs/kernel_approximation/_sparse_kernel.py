@@ -20,7 +20,7 @@ from histrs._typing import Matrix
 from histrs.kernel_approximation._docs import MAPS
 from histrs.kernel_approximation._inner_product import DenseInnerProduct, IdentityInnerProduct
 from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
-from histrs.kernel_approximation._sparse_result import csr_result
+from histrs.kernel_approximation._out import csr_result
 
 Selection: TypeAlias = Literal["nearest", "matching-pursuit", "orthogonal-matching-pursuit"]
 # Bytes of kernel values between rows and landmarks that are held at once.
@@ -101,7 +101,6 @@ class SparseKernelMap(LandmarkMap):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LandmarkMap._parameter_constraints,
         "n_nonzero": [Interval(Integral, 1, None, closed="left")],
-        "whiten": ["boolean"],
         "selection": [StrOptions({"nearest", "matching-pursuit", "orthogonal-matching-pursuit"})],
     }
 

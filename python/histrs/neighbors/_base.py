@@ -33,7 +33,6 @@ class BaseMetricKNN(BaseEstimator):
         "n_neighbors": [StrOptions({"auto"}), Interval(Integral, 1, None, closed="left")],
         "metric": METRIC_CONSTRAINTS,
         "weights": [StrOptions({"uniform", "distance", "auto"})],
-        "metric_params": [dict, None],
     }
 
     X_fit_: Any

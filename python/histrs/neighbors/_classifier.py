@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import Tags
-from sklearn.utils._param_validation import StrOptions
 
 from histrs._checks.validation import unchanged_on_error
 from histrs._estimator import documented
@@ -97,7 +96,6 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **BaseMetricKNN._parameter_constraints,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
     classes_: Any

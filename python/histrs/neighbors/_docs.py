@@ -10,8 +10,6 @@ verbose : int, default=0
     on stderr where not).
 metric_params : dict or None, default=None
     Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
-feature_names_in_ : ndarray of shape (n_features,)
-    Names of the features, when `X` had string column names.
 X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)
     The training data, matrices flattened.
 sample_indices_ : ndarray of shape (n_samples,)

@@ -206,7 +206,6 @@ class SelectedPrototypes(InSpace):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "metric": METRIC_CONSTRAINTS,
-        "metric_params": [dict, None],
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
     }
 

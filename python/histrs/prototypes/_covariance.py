@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
@@ -39,7 +39,6 @@ from histrs.prototypes._covariance_loss import make_loss, prototypes, whitened
 from histrs.prototypes._docs import LEARNED_PROTOTYPES, SELECTED_PROTOTYPES
 from histrs.prototypes._gamma import held_out_inverse_temperature, searched_gamma
 from histrs.prototypes._learned import (
-    CLASS_WEIGHT_CONSTRAINTS,
     GAMMA_CONSTRAINTS,
     Gamma,
     Init,
@@ -170,9 +169,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         "gamma": GAMMA_CONSTRAINTS,
         "init": [StrOptions({"means", "subset", "rmhc"})],
         "prior_weight": [StrOptions({"auto"}), Interval(Real, 0, _MOST_PRIOR, closed="both")],
-        "class_weight": CLASS_WEIGHT_CONSTRAINTS,
         "calibration": [StrOptions({"held-out"}), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 

@@ -53,7 +53,6 @@ from histrs.prototypes._divergence import (
 from histrs.prototypes._docs import LEARNED_PROTOTYPES, SELECTED_PROTOTYPES
 from histrs.prototypes._gamma import searched_gamma
 from histrs.prototypes._learned import (
-    CLASS_WEIGHT_CONSTRAINTS,
     GAMMA_CONSTRAINTS,
     Gamma,
     Init,
@@ -174,10 +173,8 @@ class HistogramCompressor(LearnedPrototypes):
         "reg": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
         "gamma": GAMMA_CONSTRAINTS,
         "init": [StrOptions({"subset", "rmhc"})],
-        "class_weight": CLASS_WEIGHT_CONSTRAINTS,
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
         "batch_size": [Interval(Integral, 1, None, closed="left"), None],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 

@@ -37,7 +37,6 @@ GAMMA_CONSTRAINTS = [
     Interval(Real, 0, 1e50, closed="right"),
     StrOptions({"scale", "cv", "optuna"}),
 ]
-CLASS_WEIGHT_CONSTRAINTS = [StrOptions({"balanced"}), dict, None]
 
 
 def draw_start(training: Training, compression: float, init: Init, random: RandomState) -> Indices:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from numbers import Integral
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.random import RandomState
 from numpy.typing import NDArray
-from sklearn.utils._param_validation import Interval, StrOptions
 
 from histrs._checks.validation import check_random_state
 from histrs._estimator import documented
@@ -69,9 +67,7 @@ class RandomMutationNN(SelectedPrototypes):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **SelectedPrototypes._parameter_constraints,
-        "class_weight": [StrOptions({"balanced"}), dict, None],
         "compression": COMPRESSION_CONSTRAINTS,
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -103,7 +103,6 @@ class Potato(TransformerMixin, RunningMeans):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **RunningMeans._parameter_constraints,
         "threshold": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
     }
 
     def __init__(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -20,11 +20,7 @@ from histrs.spd._stack import Stack
 _TOL = 1e-8
 
 MEAN_CONSTRAINT = NameOptions(GEOMETRIES)
-UPDATE_CONSTRAINTS: Mapping[str, list[Any]] = {
-    "forgetting": [Interval(Real, 0, 1, closed="left")],
-    "n_jobs": [Integral, None],
-    "verbose": ["verbose"],
-}
+UPDATE_CONSTRAINTS: Mapping[str, list[Any]] = {"forgetting": [Interval(Real, 0, 1, closed="left")]}
 
 
 def reference_mean(

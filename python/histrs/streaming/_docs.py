@@ -5,8 +5,6 @@ from __future__ import annotations
 from histrs._estimator import by_name
 
 STREAMS = by_name(r"""
-feature_names_in_ : ndarray of shape (n_features,)
-    Names of the features, when `X` had string column names.
 moments_ : Moments
     The moments of the rows of `partial_fit`; a model that is fitted at once has none.
 alphas_, errors_ : ndarray of shape (n_alphas,)
@@ -20,8 +18,6 @@ n_jobs : int or None, default=None
     means every core.
 dual_gap_ : float or ndarray of shape (n_targets,)
     A bound, up to the rounding of the moments, on how far the objective is above its minimum.
-n_features_in_ : int
-    Number of features.
 intercept_ : float or ndarray of shape (n_targets,)
     Intercepts.
 fit_intercept : bool, default=True

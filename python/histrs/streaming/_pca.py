@@ -118,7 +118,6 @@ class StreamingPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             Interval(RealNotInt, 0, 1, closed="neither"),
             None,
         ],
-        "whiten": ["boolean"],
     }
 
     def __init__(

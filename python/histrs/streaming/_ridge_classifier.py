@@ -135,7 +135,6 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         **RidgeOnComponents._parameter_constraints,
         "calibrate": [StrOptions({"auto", "softmax", "equal-rate"}), None],
         "calibration_rank": [Interval(Integral, 1, None, closed="left"), None],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
     }
 
     classes_: NDArray[Any]

@@ -171,12 +171,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         "cv": ["cv_object"],
         "loss": [StrOptions({"hinge", "squared_hinge", "logistic"})],
         "input": [StrOptions({"rows", "features"})],
-        "fit_intercept": ["boolean"],
         "intercept_scaling": [Interval(Real, 0, _LARGEST_SCALING, closed="right")],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
-        "warm_start": ["boolean"],
     }
 
     coef_: Array

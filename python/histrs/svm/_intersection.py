@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from numbers import Integral, Real
+from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -132,8 +132,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         Factor of the scores before the softmax, with `probability`.
     n_iter_ : int
         Passes made.
-    n_features_in_ : int
-        Number of features.
+    {n_features_in_}
     feature_names_in_ : ndarray of shape (n_features,)
         Names of the features, if `X` has string names.
 
@@ -156,12 +155,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "margin": [Interval(Real, 0, None, closed="neither")],
         "alpha": [Interval(Real, 0, None, closed="left")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         "eta0": [Interval(Real, 0, None, closed="neither")],
         "scale": [StrOptions({"auto", "spread", "none"})],
-        "fit_intercept": ["boolean"],
         "smoothing": [StrOptions({"none", "continuation"})],
-        "class_weight": [StrOptions({"balanced"}), dict, None],
         "average": ["boolean"],
         "early_stopping": ["boolean"],
         "probability": ["boolean"],
