@@ -177,9 +177,9 @@ def page(found: dict[str, Any]) -> str:
         "* **Recentred.** Each session or subject is divided by its own mean first, without labels "
         "(`spd.Whitening`).",
         "",
-        "Models have their defaults, but for what a row names. Scores are means over what is left "
-        "out, with standard errors. Times are medians of single fits and predictions. Two cores "
-        "ran other programs, too. Pipelines with CSP had one thread of BLAS "
+        "Models have their defaults, except for the parameters that a row names. Scores are means "
+        "over left-out parts, with standard errors. Times are medians of single fits and "
+        "predictions. Two cores ran other programs, too. Pipelines with CSP had one thread of BLAS "
         "(`OPENBLAS_NUM_THREADS=1`). `python -m benches.quality_spd` repeats it.",
         "",
     ]

@@ -289,7 +289,7 @@ def _gaps(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "## Values missing only at predict time",
         "",
         "Models of 1,000 rows predict rows that lack some of their values, as they are and with "
-        "the gaps filled by the five nearest training rows. Mean error and log loss over tables, "
+        "values imputed by the five nearest training rows. Mean error and log loss over tables, "
         "and coverage of 95% intervals.",
         "",
     ]

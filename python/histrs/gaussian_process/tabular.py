@@ -56,8 +56,8 @@ from histrs.gaussian_process._tabular.transforms import TransformName, named
 TABULAR_GP = {
     "members": """
 members : "auto" or list of {"levels", "radial", "ranks"}, default="auto"
-    The processes that are blended; "auto" is all three. For tables of numbers there is "even"
-    too: "auto" takes it alone up to 100 rows, and beside the others up to 1,000.
+    The processes that are blended; "auto" is all three. Tables of numbers also have "even".
+    "auto" uses it alone up to 100 rows, and with the others up to 1,000.
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
@@ -82,13 +82,13 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     "even"    lines, a Laplace kernel and curves, with all columns alike
     ========= ====================================================================================
 
-    Every column has a weight in the first three, of largest marginal likelihood; two categories
-    are equal or not. The last is an average over the most likely of 112 kernels and their noise,
-    because a maximum is too sure for few rows. Weights of members are those with the least squared
-    error of rows that are left out, in closed form.
+    In the first three, every column has a weight, which maximises the marginal likelihood. Two
+    categories are equal or different. The last is an average over the most likely of 112 kernels or
+    more and their noise, because a maximum is too sure for few rows. Weights of members minimise
+    the squared error of left-out rows, in closed form.
 
     Predictions have a distribution. A second process learns its width from the squared residuals of
-    rows that are left out. Its shape is that of the residuals of rows with similar predictions.
+    left-out rows. The distribution has the shape of the residuals of rows with similar predictions.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     target_transform_ : str or list of str
         The transform that was taken.
     feature_importances_ : ndarray of shape (n_features,)
-        Which part of the variance of the members' functions is of each feature.
+        The fraction of the variance of the members' functions that each feature explains.
     {n_features_in_}
     {feature_names_in_}
 
@@ -119,13 +119,13 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 
     Notes
     -----
-    A value that no training row lacks may be missing in a row to predict. It is then taken from
-    training rows that are near in the others, several at a time, and the spread of these is part of
-    the answer.
+    A row to predict may lack a value that no training row lacks. The value is then taken from
+    several training rows that are near in the other columns, and their spread widens the
+    prediction.
 
     Up to 6,000 rows, systems are factorised. With more, "radial" and "ranks" keep all pairs of at
-    most 65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are left
-    out then, until members have their weights.
+    most 65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are then
+    held out to learn the weights of members. The final fit includes them.
 
     Examples
     --------
@@ -215,8 +215,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         """Add rows; when it raises, nothing changes.
 
         The first call is `fit`. Later ones keep what was learned: columns, kernels, weights of
-        members and the spread. Members are fitted again, to all rows; rows that are left out
-        stay those of `fit`.
+        members and the spread. Members are fitted again to all rows; the left-out rows stay
+        the same.
 
         Parameters
         ----------
@@ -460,8 +460,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
-    The members are those of `TabularGPRegressor`, learned from indicators of the classes, and so
-    are their weights. With up to ten classes, "levels" are log odds of each class, with a Bernoulli
+    Members are as in `TabularGPRegressor`. They and their weights are learned from indicators of
+    the classes. With up to ten classes, "levels" are log odds of each class, with a Bernoulli
     likelihood and Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). A
     conditional logit turns the blend into probabilities; it is learned from training rows that are
     left out.
@@ -481,7 +481,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     weights_ : dict
         The weight of each member.
     feature_importances_ : ndarray of shape (n_features,)
-        Which part of the variance of the members' functions is of each feature.
+        The fraction of the variance of the members' functions that each feature explains.
     {n_features_in_}
     {feature_names_in_}
 
@@ -492,8 +492,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
 
     Notes
     -----
-    A value that no training row lacks may be missing in a row to predict. It is then taken from
-    training rows that are near in the others, several at a time, and probabilities are averaged.
+    A row to predict may lack a value that no training row lacks. The value is then taken from
+    several training rows that are near in the other columns, and probabilities are averaged.
 
     Examples
     --------
@@ -598,16 +598,16 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         """Add rows; when it raises, nothing changes.
 
         The first call is `fit`. Later ones keep what was learned: columns, kernels, weights of
-        members and probabilities. Members are fitted again, to all rows; rows that are left out
-        stay those of `fit`.
+        members and probabilities. Members are fitted again to all rows; the left-out rows stay
+        the same.
 
         Parameters
         ----------
         {X}
         y : array-like of shape (n_samples,)
-            Class labels, of those of the fit.
+            Class labels that the fit has seen.
         classes : array-like of shape (n_classes,), default=None
-            All that labels may be; None for those of the first call, which must have all of them.
+            All class labels. None takes the labels of the first call, which must contain all.
         {further_weights}
 
         Returns
@@ -619,7 +619,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         ------
         ValueError
             As `fit`; if a class is new, or a row lacks a value that no row of the fit lacks; with
-            ``class_weight="balanced"``, which asks for all rows at once.
+            ``class_weight="balanced"``, which needs all rows at once.
         """
         if weighs_nothing(sample_weight, X):
             return self

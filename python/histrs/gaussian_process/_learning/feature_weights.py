@@ -267,7 +267,7 @@ class _Path:
         return np.asarray((self._kernel(rows, self._rows) + self._constant) @ self._alpha)
 
     def _fit(self) -> None:
-        """Fit under the noise of largest likelihood, the scale having a closed form."""
+        """Fit under the noise of largest marginal likelihood, the scale having a closed form."""
         n = len(self._Y)
         K = self._kernel(self._rows, None)
         vague = VAGUE_INTERCEPT * float(np.trace(K)) / n

@@ -90,7 +90,7 @@ def checked_scales(n_pairs: int, **given: ArrayLike) -> tuple[Array, Array]:
                 "outputs that do not share theirs."
             )
         if not np.all((values > 0.0) & (values < np.inf)):
-            raise ValueError(f"{name} = {values.tolist()}: variances are positive and finite.")
+            raise ValueError(f"{name} = {values.tolist()}: variances must be positive and finite.")
         found.append(values * np.ones(n_pairs))
     return found[0], found[1]
 

@@ -340,7 +340,7 @@ class Learner:
         likelihood: BaseLikelihood,
         names: Collection[str] | None = None,
     ) -> Hyperparameters:
-        """Return the hyper-parameters of largest likelihood: all that are free, or some."""
+        """Return hyper-parameters of largest marginal likelihood: all that are free, or some."""
         self.history = None
         space = self.space(start)
         if names is not None:

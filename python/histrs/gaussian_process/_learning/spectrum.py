@@ -147,7 +147,7 @@ class Spectrum:
         return Evaluation(value, 0.5 * len(data) * float(std), terms.gradient(values))
 
     def best_amplitude(self, s: float, outputs: slice) -> float:
-        """Return the amplitude of largest likelihood among those with `noise = s amplitude`."""
+        """Return the amplitude of largest marginal likelihood with `noise = s amplitude`."""
         data = self.data[outputs]
         n_rows = self.n_rows + self.n_repeats
         return sum(measure.inverse(s) for measure in data) / (n_rows * len(data))

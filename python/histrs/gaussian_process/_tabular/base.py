@@ -215,7 +215,7 @@ class BaseTabularGP(BaseEstimator):
 
     @property
     def feature_importances_(self) -> Array:
-        """Which part of the variance of the members' functions is of each feature."""
+        """The fraction of the variance of the members' functions that each feature explains."""
         check_is_fitted(self)
         sources, found = self._reader.sources, np.zeros(self.n_features_in_)
         for weight, member in self._weighted_members():
@@ -235,20 +235,20 @@ class BaseTabularGP(BaseEstimator):
         r"""Return what one or two features do on average over rows, and how sure that is.
 
         For each value of the features, all rows get it, and predictions are averaged over them
-        (Friedman, "Greedy function approximation", The Annals of Statistics, 2001). Of each member
-        the average is Gaussian; mean and standard deviation are those of the blend of these.
+        (Friedman, "Greedy function approximation", The Annals of Statistics, 2001). The average
+        of each member is Gaussian. Mean and standard deviation are those of their blend.
 
         Parameters
         ----------
         X : {array-like, data frame} of shape (n_samples, n_features)
-            Rows to average over, as a rule those of the fit.
+            Rows to average over, usually the training rows.
         features : int, str, or sequence of one or two of them
             Which.
         grid_resolution : int, default=20
             Values of a feature, evenly spaced; where it has no more distinct ones, these, and all
             categories of a feature that is none of numbers.
         percentiles : pair of float, default=(0.05, 0.95)
-            Shares of the rows between which evenly spaced values are.
+            Quantiles of the rows between which values are evenly spaced.
         max_rows : int or None, default=200
             At most so many rows are averaged over, drawn by `random_state`; None takes all.
 
@@ -269,7 +269,9 @@ class BaseTabularGP(BaseEstimator):
         if max_rows is not None:
             check_scalar(max_rows, "max_rows", Integral, min_val=1)
         if np.shape(percentiles) != (2,) or not 0.0 <= percentiles[0] < percentiles[1] <= 1.0:
-            raise ValueError(f"percentiles = {percentiles}: give two ascending shares, 0 to 1.")
+            raise ValueError(
+                f"percentiles = {percentiles}: give two ascending numbers between 0 and 1."
+            )
         # A fit in another thread replaces the state whole.
         fitted = copied(self)
         fitted._read(X, reset=False)
@@ -288,7 +290,8 @@ class BaseTabularGP(BaseEstimator):
             parts.append(fitted._reader.rows(*read))
             if has_gaps(parts[-1]).any():
                 raise ValueError(
-                    "X lacks values that no training row lacked: leave these rows out."
+                    "X has missing values in columns that have none in the training rows: leave "
+                    "these rows out."
                 )
         mean, std = fitted._averaged(parts)
         shape = tuple(len(values) for values in grid)

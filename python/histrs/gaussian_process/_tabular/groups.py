@@ -1,4 +1,4 @@
-"""Members that are learned, some of which are several processes with a share each."""
+"""Members that are learned, some of which are several processes with a fraction each."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 
 @dataclass(frozen=True)
 class Group:
-    """Processes of one name, with their shares, which sum to one."""
+    """Processes of one name, with their fractions, which sum to one."""
 
     name: MemberName
     learned: tuple[Learned, ...]

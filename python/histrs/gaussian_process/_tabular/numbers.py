@@ -11,7 +11,7 @@ from histrs._typing import Array
 
 # Standard deviations beyond which values count as those there.
 _MOST = 6.0
-# Columns that lean more than this are straightened.
+# Columns of more skewness have Yeo-Johnson's transform.
 _SKEW = 1.5
 # Rows that exponents are learned from: more hardly move them.
 _POWER_ROWS = 4096

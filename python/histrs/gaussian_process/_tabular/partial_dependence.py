@@ -41,12 +41,12 @@ def check_features(features: Any, names: NDArray[Any] | None, n_features: int) -
         if isinstance(feature, str):
             known = [] if names is None else names.tolist()
             if feature not in known:
-                raise ValueError(f"There is no feature {feature!r}; named are {known}.")
+                raise ValueError(f"There is no feature {feature!r}: choose one of {known}.")
             found.append(known.index(feature))
         elif isinstance(feature, bool) or not isinstance(feature, int | np.integer):
             raise ValueError(f"features = {features!r}: name features by index or by name.")
         elif not 0 <= feature < n_features:
-            raise ValueError(f"feature {feature} is not in 0..{n_features}.")
+            raise ValueError(f"feature {feature} is not one of 0 to {n_features - 1}.")
         else:
             found.append(int(feature))
     if len(found) not in (1, 2) or len(set(found)) < len(found):

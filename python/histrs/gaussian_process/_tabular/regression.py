@@ -157,8 +157,8 @@ class RegressionFit:
         if not np.all(np.isfinite(T)):
             worst = y[np.flatnonzero(~np.isfinite(T[:, 0]))[0]]
             raise ValueError(
-                f"A target is {worst:.3g}, of which there is no {self.transform.name}: leave it "
-                "out, or fit again."
+                f"A target is {worst:.3g}, which has no {self.transform.name}: leave the row out, "
+                "or fit again."
             )
         members = tuple(member.extended(rows, T, weights) for member in self.members)
         plain = None if self.plain is None else self.plain.extended(rows, y, weights)

@@ -16,7 +16,7 @@ class TableRows(NamedTuple):
     """Rows of a table."""
 
     values: Array
-    """Numbers, straightened and standardised, of shape (n_rows, n_numbers)."""
+    """Numbers after Yeo-Johnson's transform, standardised, of shape (n_rows, n_numbers)."""
     ranks: Array
     """The same as parts of the training rows that are below."""
     codes: Array

@@ -38,8 +38,8 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        If means of the target are those of a transform of it, which need standard deviations: fit
-        with ``target_transform="identity"``. If there is another file.
+        If the target is transformed: means then need standard deviations. Fit with
+        ``target_transform="identity"``. If there is another file.
     """
     check_is_fitted(self)
     fitted = vars(self)[self._fitted]
