@@ -461,7 +461,7 @@ def test_parameters_of_a_metric_are_named():
     for make in (MetricKNNClassifier, CondensedNN):
         with pytest.raises(ValueError, match="metric_params has 'gama', which 'exp_chi2' does not"):
             make(metric="exp_chi2", metric_params={"gama": 2.0}).fit(X, y).predict(X)
-        with pytest.raises(ValueError, match=r"^Give either M, .* in metric_params"):
+        with pytest.raises(ValueError, match=r"^Give either M, .*in metric_params"):
             make(metric="emd").fit(X, y).predict(X)
     with pytest.raises(ValueError, match="kernel_params has 'gama', which 'exp_chi2' does not"):
         SparseKernelMap(kernel="exp_chi2", kernel_params={"gama": 2.0}).fit(X)
