@@ -1,4 +1,4 @@
-"""How a kernel of distances is learned: weights, amplitudes and noise of largest evidence."""
+"""How a kernel of distances is learned: by evidence, and by rows that are left out on the way."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def learn(
     n_threads: int,
     before: tuple[DistanceMixture, float] | None = None,
 ) -> tuple[DistanceMixture, float]:
-    """Return the kernel and the noise of largest evidence.
+    """Return the kernel and the noise that predict left-out rows best, on the way of the evidence.
 
     Parameters
     ----------
