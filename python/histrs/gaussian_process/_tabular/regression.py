@@ -29,6 +29,9 @@ _STAGES = ("blend", "solve", "spread")
 # Rows that transforms are compared on, and what a density must gain a row, in units of its log.
 _TRIED_ROWS = 600
 _GAIN = 0.02
+# What a variation of noise may take of the log density a row, and what one row may say of it.
+_LOSS = 0.05
+_MOST_LOSS = 3.0
 # Ranges of the targets that others may be outside of these.
 _REACH = 10.0
 # Part of the training rows whose standard deviation is usual.
@@ -119,12 +122,10 @@ class RegressionFit:
         members, of_members = members_of([groups[k] for k in kept], weights)
         progress(_STAGES[2])
         targets = targets.of_rows(told)
-        spread, std = Spread.of(targets, *blended)
         t_told = targets.T[:, 0]
         correction = Correction.of(t_told - blended.mean, blended.mean, targets.weights)
-        left_out = Located(correction.apply(blended.mean), std)
+        spread, left_out, shape = _with_spread(targets, blended, correction.apply(blended.mean))
         errors = unit * _rms(targets.T - means[:, kept], targets.weights)
-        residuals = (t_told - left_out.mean) / left_out.std
         return cls(
             transform,
             centre,
@@ -134,7 +135,7 @@ class RegressionFit:
             of_members,
             spread,
             correction,
-            Shape(residuals, left_out.mean, targets.weights),
+            shape,
             left_out,
             unit * _rms(t_told - left_out.mean, targets.weights),
             {groups[k].name: error for k, error in zip(kept, errors, strict=True)},
@@ -197,12 +198,12 @@ class RegressionFit:
         mean, std = self._own_moments(self.left_out)
         return self._with_plain(mean, lambda plain: plain.left_out_moments[0]), std
 
-    def _left_out_density(self, y: Array) -> float:
+    def _left_out_density(self, y: Array, weights: Array | None) -> float:
         """Return the mean log density of training rows, each by the fit without it."""
         mean, std = self.left_out
         t = (self.transform.apply(y) - self.centre) / self.unit
         log_density = -0.5 * ((t - mean) / std) ** 2 - np.log(std * self.unit)
-        return float(np.mean(log_density + self.transform.log_slope(y)))
+        return float(np.average(log_density + self.transform.log_slope(y), weights=weights))
 
     def _with_plain(self, mean: Array, ask: Callable[[RegressionFit], Array]) -> Array:
         """Return means, part of which is what the fit of the target itself says."""
@@ -301,6 +302,22 @@ def _blended(means: Array, variances: Array, weights: Array) -> Located:
     return Located(mean, np.sqrt(variance))
 
 
+def _with_spread(targets: Targets, blended: Located, mean: Array) -> tuple[Spread, Located, Shape]:
+    """Return the spread of predictions, with left-out rows and the shape of their residuals.
+
+    Targets of few values have residuals of few sizes, which a spread that varies blurs: it must not
+    take much of the density that left-out rows have with their shape.
+    """
+    t, found, logs = targets.T[:, 0], [], []
+    for spread, std in Spread.candidates(targets, *blended):
+        u = (t - mean) / std
+        shape = Shape(u, mean, targets.weights)
+        found.append((spread, Located(mean, std), shape))
+        logs.append(np.log(shape.density(mean, u) / std))
+    losses = np.clip(logs[0] - logs[-1], -_MOST_LOSS, _MOST_LOSS)
+    return found[0] if np.average(losses, weights=targets.weights) > _LOSS else found[-1]
+
+
 def _chosen(
     targets: Targets, y: Array
 ) -> tuple[Transform, dict[MemberName, tuple[DistanceMixture, float]]]:
@@ -320,7 +337,7 @@ def _chosen(
         targets.progress(f"target transform {transform.name}")
         fits.append(RegressionFit._learned(few, y, ("ranks",), transform))
         few = replace(few, before=fits[-1]._kernels)
-    scores = [fit._left_out_density(y) for fit in fits]
+    scores = [fit._left_out_density(y, few.weights) for fit in fits]
     best = int(np.argmax(scores))
     if scores[best] <= scores[0] + _GAIN:
         best = 0

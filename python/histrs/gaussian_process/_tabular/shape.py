@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import t as student
 
+from histrs._checks.rows import in_row_blocks
 from histrs._typing import Array
 
 # Quantiles that the shape is kept by.
@@ -137,12 +138,15 @@ class Shape:
 
     def density(self, means: Array, u: Array) -> Array:
         """Return the density at each of `u`, never zero."""
-        found = np.empty(u.shape)
-        for place, mean in np.ndenumerate(np.broadcast_to(means, u.shape)):
-            values = self.values(np.asarray(mean))
-            step = _STEP * max(float(values.std()), 1e-300)
-            below, above = ndtr(_extended(u[place] + np.array([-step, step]), values, _NORMAL))
-            found[place] = (above - below) / (2.0 * step)
+        at = np.column_stack([np.broadcast_to(means, u.shape).ravel(), u.ravel()])
+
+        def of_rows(at: Array) -> Array:
+            values, x = self.values(at[:, 0]), at[:, 1]
+            step = _STEP * np.maximum(values.std(axis=1), 1e-300)
+            below, above = (ndtr(_normal_at(end, values)) for end in (x - step, x + step))
+            return (above - below) / (2.0 * step)
+
+        found = in_row_blocks(at, of_rows).reshape(u.shape)
         return np.maximum(found, np.finfo(np.float64).tiny)
 
 
@@ -176,3 +180,16 @@ def _extended(x: Array, nodes: Array, values: Array) -> Array:
         slope = (values[end] - values[inner]) / run if run != 0.0 else 0.0
         found = np.where(beyond, values[end] + slope * (x - nodes[end]), found)
     return found
+
+
+def _normal_at(x: Array, nodes: Array) -> Array:
+    """Return what the quantiles of a normal are where those of each row are `x`."""
+    above = np.clip((nodes <= x[:, None]).sum(axis=1), 1, _N_NODES - 1)
+    ends = np.column_stack([above - 1, above])
+    # Beyond the outermost quantiles, a line through the outer ones goes on.
+    ends[x < nodes[:, 0]] = 0, 5
+    ends[x > nodes[:, -1]] = -6, -1
+    low, high = np.take_along_axis(nodes, ends, axis=1).T
+    (z_low, z_high), run = _NORMAL[ends].T, high - low
+    part = np.divide(x - low, run, out=np.zeros_like(x), where=run > 0.0)
+    return np.asarray(z_low + part * (z_high - z_low))

@@ -23,11 +23,11 @@ _USUAL = 20.0
 _LEAST = 1e-3
 # Logarithms of variances are at most so far from their mean.
 _MOST = 4.0
-# Multiple of the median standard deviation up to which left-out rows tell whether it is right.
-_SEEN = 3.0
 # Gain of log density a row that a variation of noise must bring, and standard errors of it.
 _GAIN = 0.002
 _SURELY = 1.0
+# Multiple of the median standard deviation up to which left-out rows tell whether it is right.
+_SEEN = 3.0
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Spread:
     Squared residuals of rows that are left out, over the variances that the blend gives them, are
     :math:`\exp(g(x))` times a constant times a chi square of one degree. Their logarithms are
     regressed on the columns, on the prediction and on its logarithmic standard deviation, by a sum
-    of functions on levels. Where that does not raise the density of left-out rows, it is constant.
+    of functions on levels. Where that does not raise the density of left-out rows, `g` is 0.
 
     Left-out rows tell nothing of rows that are much less certain: those of a category that training
     had not, or beyond the range of a column. So the excess is never made less than members say.
@@ -52,18 +52,20 @@ class Spread:
     """What an excess over this is multiplied by at least."""
 
     @classmethod
-    def of(cls, targets: Targets, mean: Array, std: Array) -> tuple[Spread, Array]:
+    def candidates(cls, targets: Targets, mean: Array, std: Array) -> list[tuple[Spread, Array]]:
         """Learn from left-out means and standard deviations of the rows of targets.
 
-        Also returns the standard deviation of each of these rows by the fit without it.
+        Returns one without `g`, and one with it where that raises the normal density, each with
+        the standard deviation of each of these rows by the fit without it.
         """
-        weights = targets.weights
+        n, weights = len(mean), _weights_of(targets)
         u = (targets.T[:, 0] - mean) / std
         square = float(np.average(u**2, weights=weights))
-        plain = cls(None, float(np.sqrt((len(u) * square + _USUAL) / (len(u) + _USUAL))))
+        plain = cls(None, float(np.sqrt((n * square + _USUAL) / (n + _USUAL))))
+        found = [plain._bounded_below(u, std, np.zeros(n), weights)]
         # Constant targets have no residuals.
-        if len(u) < _MIN_ROWS or square == 0.0:
-            return plain._bounded_below(u, std, np.zeros(len(u)))
+        if n < _MIN_ROWS or square == 0.0:
+            return found
         z = np.log((u / plain.scale) ** 2 + _LEAST)
         level = float(np.average(z, weights=weights))
         of_z = replace(targets, T=(z - level)[:, None])
@@ -72,18 +74,15 @@ class Spread:
         X = cls._columns(targets.rows, _averaged(mean, groups), _averaged(std, groups))
         posterior = learn_levels(X, of_z, 0)
         g = _bounded(leave_one_out(posterior, of_z.T, targets.stays)[0][:, 0])
-        scaled = (u / plain.scale) ** 2 * np.exp(-g)
-        constant = float(np.average(scaled, weights=weights))
         before = (u / plain.scale) ** 2
-        after = scaled / constant + g + np.log(constant)
-        gains = 0.5 * (before - after)
-        error = gains.std() / np.sqrt(len(gains))
-        gain = float(np.average(gains, weights=weights))
-        if gain < max(_GAIN, _SURELY * error):
-            return plain._bounded_below(u, std, np.zeros(len(u)))
-        scale = plain.scale * float(np.sqrt(constant))
+        constant = float(np.average(before * np.exp(-g), weights=weights))
+        gains = 0.5 * (before - before * np.exp(-g) / constant - g - np.log(constant))
+        error = gains.std() / np.sqrt(n)
+        if np.average(gains, weights=weights) < max(_GAIN, _SURELY * error):
+            return found
         functions = posterior.bound.kernel, posterior.bound.score(posterior.weights, None, "linear")
-        return cls(functions, scale)._bounded_below(u, std, g)
+        varied = cls(functions, plain.scale * np.sqrt(constant))
+        return [*found, varied._bounded_below(u, std, g, weights)]
 
     @staticmethod
     def _columns(rows: TableRows, mean: Array, std: Array) -> Array:
@@ -97,12 +96,15 @@ class Spread:
         g = score.evaluate(kernel.codes(self._columns(rows, mean, std)), 1)[:, 0]
         return self._scaled(std, _bounded(g))
 
-    def _bounded_below(self, u: Array, std: Array, g: Array) -> tuple[Spread, Array]:
+    def _bounded_below(
+        self, u: Array, std: Array, g: Array, weights: Array
+    ) -> tuple[Spread, Array]:
         """Return it with a least excess, and the standard deviations of left-out rows."""
-        widest = _SEEN * float(np.median(std))
+        widest = _SEEN * _median(std, weights)
         seen = std <= widest
         # The shape of residuals multiplies again, by their size.
-        left = float(np.sqrt(np.mean((u[seen] / self.scale) ** 2 * np.exp(-g[seen]))))
+        squares = (u[seen] / self.scale) ** 2 * np.exp(-g[seen])
+        left = float(np.sqrt(np.average(squares, weights=weights[seen])))
         found = replace(self, widest=widest, least=1.0 / left if left > 0.0 else 0.0)
         return found, found._scaled(std, g)
 
@@ -110,6 +112,16 @@ class Spread:
         factor, seen = self.scale * np.exp(0.5 * g), np.minimum(std, self.widest)
         excess = np.sqrt(std**2 - seen**2)
         return np.asarray(np.hypot(factor * seen, np.maximum(factor, self.least) * excess))
+
+
+def _weights_of(targets: Targets) -> Array:
+    return np.ones(len(targets.T)) if targets.weights is None else targets.weights
+
+
+def _median(values: Array, weights: Array) -> float:
+    order = np.argsort(values, kind="stable")
+    passed = np.cumsum(weights[order])
+    return float(values[order[np.searchsorted(passed, 0.5 * passed[-1])]])
 
 
 def _averaged(values: Array, groups: NDArray[np.intp]) -> Array:

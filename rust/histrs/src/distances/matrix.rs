@@ -3,11 +3,15 @@
 use ndarray::{Array2, ArrayView2};
 
 use super::DistanceKernel;
+use super::blocks::BLOCK;
 use super::rows::Columns;
-use super::tile::{BLOCK, Tile};
+use super::tile::Tile;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
+
+/// Rows of a task, which meet a block while that is in the cache.
+const ROWS: usize = 32;
 
 impl DistanceKernel {
     /// Returns the kernel of rows of `x` with those of `y`, or of `x`.
@@ -32,15 +36,19 @@ impl DistanceKernel {
         let others = of_y.as_ref().unwrap_or(&rows);
         let n = others.n_rows();
         let mut matrix = memory::zero_matrix((rows.n_rows(), n))?;
-        exec.for_chunks(memory::flat_mut(&mut matrix)?, n, |i, out| {
-            let row = rows.row(i)?;
-            let mut distances = [0.0; BLOCK];
-            for (k, out) in out.chunks_mut(BLOCK).enumerate() {
-                let block = k * BLOCK..k * BLOCK + out.len();
-                let tile = Tile { kernel: self, row: &row, norm: rows.norms[i], others, block };
-                let distances = &mut distances[..out.len()];
-                tile.distances(distances)?;
-                tile.values_of(distances, out);
+        exec.for_chunks(memory::flat_mut(&mut matrix)?, ROWS * n, |task, out| {
+            let first = task * ROWS;
+            let of_task = (first..first + out.len() / n).map(|i| rows.row(i));
+            let of_task = of_task.collect::<Result<Vec<_>>>()?;
+            for start in (0..n).step_by(BLOCK) {
+                let block = start..n.min(start + BLOCK);
+                others.meet(self, &of_task, &block, |r, distances| {
+                    let norm = rows.norms[first + r];
+                    let tile =
+                        Tile { kernel: self, row: &of_task[r], norm, others, block: block.clone() };
+                    tile.values_of(distances, &mut out[r * n..][block.clone()]);
+                    Ok(())
+                })?;
             }
             Ok(())
         })?;

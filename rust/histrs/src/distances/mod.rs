@@ -9,7 +9,8 @@
 //! |---|---|
 //! | `kernel` | the mixture, its parameters and their order |
 //! | `rows` | rows laid out column by column, each times its weight |
-//! | `tile` | distances of one row to a block of others, functions of them, and sums by column |
+//! | `blocks` | distances of a few rows to a block of others |
+//! | `tile` | functions of the distances of one row to a block, and sums by column |
 //! | `matrix` | the kernel between any rows |
 //! | `scores` | the kernel of one row with others, times weights |
 //! | `slopes` | sums of slopes of the kernel matrix, by parameter |
@@ -30,6 +31,7 @@
 //! # Ok::<(), histrs::Error>(())
 //! ```
 
+mod blocks;
 mod kernel;
 mod matrix;
 mod rows;

@@ -7,9 +7,13 @@ use crate::error::{Error, Result, check_length};
 use crate::memory;
 use crate::simd::Elementary;
 
+/// Blocks end at multiples of this many rows: the widest vectors of them.
+const PADDED: usize = 32;
+
 /// Rows, column after column, numbers times their weights.
 #[derive(Debug)]
 pub(super) struct Columns<T> {
+    /// With zeros up to whole blocks.
     pub(super) values: Array2<T>,
     /// The distance of each row from one of zeros.
     pub(super) norms: Vec<f64>,
@@ -23,7 +27,8 @@ impl<T: Elementary> Columns<T> {
     ) -> Result<Self> {
         let cure = "give one for each weight";
         check_length("the number of columns", x.ncols(), kernel.weights.len(), cure)?;
-        let mut values = memory::zero_matrix((x.ncols(), x.nrows()))?;
+        let n_padded = x.nrows().next_multiple_of(PADDED);
+        let mut values = memory::zero_matrix((x.ncols(), n_padded))?;
         let mut norms = memory::filled(0.0, x.nrows())?;
         for (column, (mut out, &weight)) in
             values.rows_mut().into_iter().zip(&kernel.weights).enumerate()

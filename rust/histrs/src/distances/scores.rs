@@ -2,8 +2,9 @@
 
 use ndarray::ArrayView2;
 
+use super::blocks::BLOCK;
 use super::rows::Columns;
-use super::tile::{BLOCK, Tile};
+use super::tile::Tile;
 use super::{DistanceKernel, Norm};
 use crate::error::Result;
 
@@ -39,14 +40,14 @@ impl DistanceScores {
         if self.kernel.norm == Norm::L2 {
             norm = norm.sqrt();
         }
-        let (mut distances, mut values) = ([0.0; BLOCK], [0.0; BLOCK]);
+        let (mut distances, mut values) = ([[0.0; BLOCK]], [0.0; BLOCK]);
         let n = self.others.n_rows();
         for start in (0..n).step_by(BLOCK) {
             let block = start..n.min(start + BLOCK);
-            let (distances, values) = (&mut distances[..block.len()], &mut values[..block.len()]);
             let weights = self.weights[start * out.len()..].chunks_exact(out.len().max(1));
+            self.others.distances(&self.kernel, [row], &block, &mut distances)?;
+            let (distances, values) = (&distances[0][..block.len()], &mut values[..block.len()]);
             let tile = Tile { kernel: &self.kernel, row, norm, others: &self.others, block };
-            tile.distances(distances)?;
             tile.values_of(distances, values);
             for (value, weights) in values.iter().zip(weights) {
                 out.iter_mut().zip(weights).for_each(|(out, weight)| *out += value * weight);

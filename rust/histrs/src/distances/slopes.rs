@@ -1,9 +1,12 @@
 //! Sums of slopes of the kernel matrix by the logarithms of its parameters.
 
-use ndarray::ArrayView2;
+use std::ops::Range;
 
+use ndarray::{ArrayView2, s};
+
+use super::blocks::BLOCK;
 use super::rows::Columns;
-use super::tile::{BLOCK, Tile};
+use super::tile::Tile;
 use super::{DistanceKernel, Norm};
 use crate::error::{Result, check_length};
 use crate::exec::Executor;
@@ -44,9 +47,7 @@ impl DistanceKernel {
         check_length("the number of columns of G", g.ncols(), n, cure)?;
         let parts = exec.map_blocks(n.div_ceil(ROWS), |block| {
             let mut part = self.zeros(n)?;
-            for i in block * ROWS..n.min((block + 1) * ROWS) {
-                self.add_row(&rows, i, g, &mut part)?;
-            }
+            self.add_rows(&rows, block * ROWS..n.min((block + 1) * ROWS), g, &mut part)?;
             Ok(part)
         })?;
         let mut total = self.zeros(n)?;
@@ -66,34 +67,38 @@ impl DistanceKernel {
         })
     }
 
-    /// Adds a row of the lower triangle.
-    fn add_row(
+    /// Adds a few rows of the lower triangle.
+    fn add_rows(
         &self,
         rows: &Columns<f64>,
-        i: usize,
+        some: Range<usize>,
         g: ArrayView2<'_, f64>,
         part: &mut Part,
     ) -> Result<()> {
-        let (row, norm) = (rows.row(i)?, rows.norms[i]);
-        let (mut d, mut slopes, mut twice) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);
-        for first in (0..=i).step_by(BLOCK) {
-            let block = first..(first + BLOCK).min(i + 1);
-            let n = block.len();
-            let (d, slopes, twice) = (&mut d[..n], &mut slopes[..n], &mut twice[..n]);
-            for (j, (twice, g)) in
-                block.clone().zip(twice.iter_mut().zip(g.row(i).slice(ndarray::s![block.clone()])))
-            {
-                // Each pair stands for two entries.
-                *twice = if j < i { 2.0 * g } else { *g };
-                if !part.of_rows.is_empty() {
-                    part.of_rows[j] += 0.5 * *twice;
-                    part.of_rows[i] += 0.5 * *twice;
+        let own = some.clone().map(|i| rows.row(i)).collect::<Result<Vec<_>>>()?;
+        let (mut slopes, mut twice) = ([0.0; BLOCK], [0.0; BLOCK]);
+        for first in (0..some.end).step_by(BLOCK) {
+            let block = first..(first + BLOCK).min(some.end);
+            rows.meet(self, &own, &block, |r, distances| {
+                let i = some.start + r;
+                let block = first..(first + BLOCK).min(i + 1).max(first);
+                let n = block.len();
+                let (slopes, twice) = (&mut slopes[..n], &mut twice[..n]);
+                for ((j, twice), g) in
+                    block.clone().zip(twice.iter_mut()).zip(g.row(i).slice(s![block.clone()]))
+                {
+                    // Each pair stands for two entries.
+                    *twice = if j < i { 2.0 * g } else { *g };
+                    if !part.of_rows.is_empty() {
+                        part.of_rows[j] += 0.5 * *twice;
+                        part.of_rows[i] += 0.5 * *twice;
+                    }
                 }
-            }
-            let tile = Tile { kernel: self, row: &row, norm, others: rows, block };
-            tile.distances(d)?;
-            tile.slopes(d, twice, slopes, &mut part.amplitudes);
-            tile.add_columns(slopes, &mut part.weights)?;
+                let tile =
+                    Tile { kernel: self, row: &own[r], norm: rows.norms[i], others: rows, block };
+                tile.slopes(&distances[..n], twice, slopes, &mut part.amplitudes);
+                tile.add_columns(slopes, &mut part.weights)
+            })?;
         }
         Ok(())
     }

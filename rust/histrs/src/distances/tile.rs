@@ -4,13 +4,12 @@ use std::ops::Range;
 
 use pulp::{Simd, WithSimd};
 
+use super::blocks::BLOCK;
 use super::rows::Columns;
 use super::{DistanceKernel, Norm, Shape};
 use crate::error::{Error, Result};
-use crate::simd::{Elementary, dispatch};
+use crate::simd::{Elementary, dispatch, is_same};
 
-/// Rows of a block: their distances stay in the first-level cache.
-pub(super) const BLOCK: usize = 256;
 /// Sums that are kept side by side.
 const LANES: usize = 8;
 
@@ -24,21 +23,6 @@ pub(super) struct Tile<'a, T> {
 }
 
 impl<T: Elementary> Tile<'_, T> {
-    /// Writes the distances.
-    pub(super) fn distances(&self, out: &mut [T]) -> Result<()> {
-        out.fill(T::default());
-        for d in 0..self.row.len() {
-            let (values, x) = (self.values(d)?, self.row[d]);
-            let (is_number, norm) = (d < self.kernel.n_numbers, self.kernel.norm);
-            let weight = T::from_f64(self.weight(d));
-            dispatch(AddColumn { norm, is_number, x, weight, values, out });
-        }
-        if self.kernel.norm == Norm::L2 {
-            dispatch(Roots { out });
-        }
-        Ok(())
-    }
-
     /// Writes the kernel of these distances.
     pub(super) fn values_of(&self, distances: &[T], out: &mut [T]) {
         let (half, constant) = (0.5 * self.kernel.energy(), self.kernel.constant());
@@ -46,9 +30,28 @@ impl<T: Elementary> Tile<'_, T> {
         for ((out, &d), &norm) in out.iter_mut().zip(distances).zip(norms) {
             *out = T::from_f64(constant + half * (self.norm + norm - d.to_f64()));
         }
-        for (&shape, &amplitude) in self.kernel.shapes.iter().zip(&self.kernel.amplitudes) {
-            let (rate, amplitude) = (T::from_f64(shape.rate()), T::from_f64(amplitude));
-            dispatch(AddShape { shape, rate, amplitude, distances, out });
+        self.for_shapes(distances, |k, shape, decays| {
+            let rate = T::from_f64(shape.rate());
+            let amplitude = T::from_f64(self.kernel.amplitudes[k]);
+            dispatch(AddShape { shape, rate, amplitude, distances, decays, out });
+        });
+    }
+
+    /// Calls `visit` with each shape, its place, and `exp(-rate D)`.
+    fn for_shapes(&self, distances: &[T], mut visit: impl FnMut(usize, Shape, &[T])) {
+        let (mut slowest, mut power) = ([T::default(); BLOCK], [T::default(); BLOCK]);
+        let slowest = &mut slowest[..distances.len()];
+        let power = &mut power[..distances.len()];
+        for decay in &self.kernel.decays {
+            dispatch(Exponentials { rate: T::from_f64(decay.rate), distances, out: slowest });
+            for &(k, n) in &decay.powers {
+                if n == 1 {
+                    visit(k, self.kernel.shapes[k], slowest);
+                } else {
+                    dispatch(Powers { n, bases: slowest, out: power });
+                    visit(k, self.kernel.shapes[k], power);
+                }
+            }
         }
     }
 
@@ -56,11 +59,6 @@ impl<T: Elementary> Tile<'_, T> {
         let column = self.others.values.row(d).to_slice();
         let column = column.ok_or(Error::Internal("columns lie one after the other"))?;
         Ok(&column[self.block.clone()])
-    }
-
-    fn weight(&self, d: usize) -> f64 {
-        let weight = self.kernel.weights[d];
-        if self.kernel.norm == Norm::L2 { weight * weight } else { weight }
     }
 }
 
@@ -76,10 +74,10 @@ impl Tile<'_, f64> {
             sums[n_shapes] += half * g * (self.norm + norm - d);
             sums[n_shapes + 1] += self.kernel.constant() * g;
         }
-        let of_shapes = self.kernel.shapes.iter().zip(&self.kernel.amplitudes);
-        for ((&shape, &amplitude), sum) in of_shapes.zip(sums) {
-            *sum += dispatch(SlopeOfShape { shape, amplitude, distances, g, out });
-        }
+        self.for_shapes(distances, |k, shape, decays| {
+            let amplitude = self.kernel.amplitudes[k];
+            sums[k] += dispatch(SlopeOfShape { shape, amplitude, distances, decays, g, out });
+        });
         if self.kernel.norm == Norm::L2 {
             for (out, &d) in out.iter_mut().zip(distances) {
                 *out = if d > 0.0 { *out / d } else { 0.0 };
@@ -91,7 +89,7 @@ impl Tile<'_, f64> {
     pub(super) fn add_columns(&self, slopes: &[f64], sums: &mut [f64]) -> Result<()> {
         for (d, sum) in sums.iter_mut().enumerate() {
             let (is_number, norm) = (d < self.kernel.n_numbers, self.kernel.norm);
-            let (values, x, weight) = (self.values(d)?, self.row[d], self.weight(d));
+            let (values, x, weight) = (self.values(d)?, self.row[d], self.kernel.part_of_column(d));
             *sum += dispatch(SumOfColumn { norm, is_number, x, weight, values, slopes });
         }
         Ok(())
@@ -130,38 +128,48 @@ macro_rules! with_part {
     }};
 }
 
-struct AddColumn<'a, T> {
-    norm: Norm,
-    is_number: bool,
-    x: T,
-    weight: T,
-    values: &'a [T],
+struct Exponentials<'a, T> {
+    rate: T,
+    distances: &'a [T],
     out: &'a mut [T],
 }
 
-impl<T: Elementary> WithSimd for AddColumn<'_, T> {
+impl<T: Elementary> WithSimd for Exponentials<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        with_part!(self, part => {
-            for (out, &y) in self.out.iter_mut().zip(self.values) {
-                *out = *out + part(y);
-            }
-        });
+        let rate = T::default() - self.rate;
+        let pairs = self.out.iter_mut().zip(self.distances);
+        if is_same::<S, pulp::Scalar>() {
+            pairs.for_each(|(out, &d)| *out = (rate * d).exp_in_range());
+        } else {
+            pairs.for_each(|(out, &d)| *out = (rate * d).exp_fused());
+        }
     }
 }
 
-struct Roots<'a, T> {
+/// Powers by squares and products, the highest bit of `n` first.
+struct Powers<'a, T> {
+    n: u32,
+    bases: &'a [T],
     out: &'a mut [T],
 }
 
-impl<T: Elementary> WithSimd for Roots<'_, T> {
+impl<T: Elementary> WithSimd for Powers<'_, T> {
     type Output = ();
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        self.out.iter_mut().for_each(|out| *out = out.sqrt());
+        self.out.copy_from_slice(self.bases);
+        for bit in (0..self.n.ilog2()).rev() {
+            if self.n >> bit & 1 == 0 {
+                self.out.iter_mut().for_each(|out| *out = *out * *out);
+            } else {
+                let pairs = self.out.iter_mut().zip(self.bases);
+                pairs.for_each(|(out, &base)| *out = *out * *out * base);
+            }
+        }
     }
 }
 
@@ -170,6 +178,8 @@ struct AddShape<'a, T> {
     rate: T,
     amplitude: T,
     distances: &'a [T],
+    /// `exp(-rate D)`.
+    decays: &'a [T],
     out: &'a mut [T],
 }
 
@@ -178,16 +188,12 @@ impl<T: Elementary> WithSimd for AddShape<'_, T> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let (rate, amplitude) = (self.rate, self.amplitude);
-        let (zero, one) = (T::default(), T::from_f64(1.0));
-        let pairs = self.out.iter_mut().zip(self.distances);
+        let (rate, amplitude, one) = (self.rate, self.amplitude, T::from_f64(1.0));
+        let triples = self.out.iter_mut().zip(self.decays).zip(self.distances);
         match self.shape {
-            Shape::Laplace(_) => pairs.for_each(|(out, &d)| {
-                *out = *out + amplitude * (zero - rate * d).exp_in_range();
-            }),
-            Shape::Matern(_) => pairs.for_each(|(out, &d)| {
-                let s = rate * d;
-                *out = *out + amplitude * (one + s) * (zero - s).exp_in_range();
+            Shape::Laplace(_) => triples.for_each(|((out, &e), _)| *out = *out + amplitude * e),
+            Shape::Matern(_) => triples.for_each(|((out, &e), &d)| {
+                *out = *out + amplitude * (one + rate * d) * e;
             }),
         }
     }
@@ -197,6 +203,8 @@ struct SlopeOfShape<'a> {
     shape: Shape,
     amplitude: f64,
     distances: &'a [f64],
+    /// `exp(-rate D)`.
+    decays: &'a [f64],
     g: &'a [f64],
     out: &'a mut [f64],
 }
@@ -209,24 +217,24 @@ impl WithSimd for SlopeOfShape<'_> {
         let (rate, amplitude) = (self.shape.rate(), self.amplitude);
         // The value, and the slope by the distance, over amplitude and `exp(-s)`.
         match self.shape {
-            Shape::Laplace(_) => self.sum(|d| rate * d, |_| (amplitude, -amplitude * rate)),
-            Shape::Matern(_) => {
-                self.sum(|d| rate * d, |s| (amplitude * (1.0 + s), -amplitude * rate * s))
-            }
+            Shape::Laplace(_) => self.sum(|_| (amplitude, -amplitude * rate)),
+            Shape::Matern(_) => self.sum(|d| {
+                let s = rate * d;
+                (amplitude * (1.0 + s), -amplitude * rate * s)
+            }),
         }
     }
 }
 
 impl SlopeOfShape<'_> {
     #[inline(always)]
-    fn sum(self, scaled: impl Fn(f64) -> f64, of: impl Fn(f64) -> (f64, f64)) -> f64 {
+    fn sum(self, of: impl Fn(f64) -> (f64, f64)) -> f64 {
         let mut sums = [0.0; LANES];
-        let chunks = self.out.chunks_mut(LANES);
-        for ((out, d), g) in chunks.zip(self.distances.chunks(LANES)).zip(self.g.chunks(LANES)) {
-            for (((sum, out), &d), &g) in sums.iter_mut().zip(out).zip(d).zip(g) {
-                let s = scaled(d);
-                let (value, slope) = of(s);
-                let times = g * (-s).exp_in_range();
+        let chunks = self.out.chunks_mut(LANES).zip(self.distances.chunks(LANES));
+        for ((out, d), (g, e)) in chunks.zip(self.g.chunks(LANES).zip(self.decays.chunks(LANES))) {
+            for ((((sum, out), &d), &g), &e) in sums.iter_mut().zip(out).zip(d).zip(g).zip(e) {
+                let (value, slope) = of(d);
+                let times = g * e;
                 *sum += value * times;
                 *out += slope * times;
             }

@@ -16,6 +16,9 @@ pub(crate) trait Elementary:
     /// normal numbers give the nearest end of it.
     fn exp_in_range(self) -> Self;
 
+    /// The same with products and sums fused, which takes long where the machine does not do it.
+    fn exp_fused(self) -> Self;
+
     /// `ln(self)` of a positive normal number, within a few roundings of itself.
     fn ln_of_normal(self) -> Self;
 
@@ -24,6 +27,24 @@ pub(crate) trait Elementary:
 
     /// Square root.
     fn sqrt(self) -> Self;
+}
+
+macro_rules! exp {
+    ($t:ty, $x:expr, $mul_add:expr, $mantissa:literal, $bias:literal, $magic:literal,
+     $limit:literal, $log2e:expr, ($high:literal, $low:literal), [$($exp:literal),*]) => {{
+        // Adding 1.5 * 2^mantissa leaves the nearest integer in the lowest bits.
+        const MAGIC: $t = $magic;
+        let mul_add = $mul_add;
+        let x = if $x < -$limit { -$limit } else { $x };
+        let x = if x > $limit { $limit } else { x };
+        let shifted = mul_add(x, $log2e, MAGIC);
+        let n = shifted - MAGIC;
+        let r = mul_add(-n, $low, mul_add(-n, $high, x));
+        let mut p: $t = 0.0;
+        $(p = mul_add(p, r, 1.0 / $exp);)*
+        let scale = shifted.to_bits().wrapping_add($bias) << $mantissa;
+        p * <$t>::from_bits(scale)
+    }};
 }
 
 macro_rules! impl_real {
@@ -36,17 +57,14 @@ macro_rules! impl_real {
 
             #[inline(always)]
             fn exp_in_range(self) -> Self {
-                // Adding 1.5 * 2^mantissa leaves the nearest integer in the lowest bits.
-                const MAGIC: $t = $magic;
-                let x = if self < -$limit { -$limit } else { self };
-                let x = if x > $limit { $limit } else { x };
-                let shifted = x * $log2e + MAGIC;
-                let n = shifted - MAGIC;
-                let r = (x - n * $high) - n * $low;
-                let mut p: $t = 0.0;
-                $(p = p * r + 1.0 / $exp;)*
-                let scale = shifted.to_bits().wrapping_add($bias) << $mantissa;
-                p * <$t>::from_bits(scale)
+                exp!($t, self, |a: $t, b: $t, c: $t| a * b + c, $mantissa, $bias, $magic, $limit,
+                     $log2e, ($high, $low), [$($exp),*])
+            }
+
+            #[inline(always)]
+            fn exp_fused(self) -> Self {
+                exp!($t, self, <$t>::mul_add, $mantissa, $bias, $magic, $limit,
+                     $log2e, ($high, $low), [$($exp),*])
             }
 
             #[inline(always)]

@@ -61,8 +61,8 @@ impl<'a, T: Elementary + Real> Rest<'a, T> {
         let own = i * TILE..rows.n_rows().min((i + 1) * TILE);
         let of_own = own.clone().map(|i| rows.row(i)).collect::<Result<Vec<_>>>()?;
         let mut products = memory::zero_matrix((own.len(), COLUMNS))?;
-        let (mut distances, mut values) = ([T::default(); TILE], [T::default(); TILE]);
-        for (j, tile) in tiles.chunks_exact_mut(TILE * TILE).enumerate() {
+        let mut values = [T::default(); TILE];
+        for (j, of_tile) in tiles.chunks_exact_mut(TILE * TILE).enumerate() {
             exec.check()?;
             let first = j * TILE;
             if first.is_multiple_of(COLUMNS) && factor.ncols() > 0 {
@@ -74,22 +74,18 @@ impl<'a, T: Elementary + Real> Rest<'a, T> {
             }
             let block = first..own.end.min(first + TILE);
             let known = first % COLUMNS..first % COLUMNS + block.len();
-            for (((i, row), known), out) in own
-                .clone()
-                .zip(&of_own)
-                .zip(products.slice(s![.., known]).rows())
-                .zip(tile.chunks_exact_mut(TILE))
-            {
+            rows.meet(kernel, &of_own, &block, |r, distances| {
+                let known = products.slice(s![r, known.clone()]);
                 let known = known.to_slice().ok_or(Error::Internal("products lie in rows"))?;
-                let norm = rows.norms[i];
-                let tile = Tile { kernel, row, norm, others: rows, block: block.clone() };
-                let (distances, values) =
-                    (&mut distances[..block.len()], &mut values[..block.len()]);
-                tile.distances(distances)?;
+                let (i, row) = (own.start + r, &of_own[r]);
+                let tile =
+                    Tile { kernel, row, norm: rows.norms[i], others: rows, block: block.clone() };
+                let values = &mut values[..block.len()];
                 tile.values_of(distances, values);
                 let units = (units[i], &units[block.clone()]);
-                dispatch(Round { values, known, units, out });
-            }
+                dispatch(Round { values, known, units, out: &mut of_tile[r * TILE..][..TILE] });
+                Ok(())
+            })?;
         }
         Ok(())
     }
