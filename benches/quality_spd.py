@@ -167,20 +167,21 @@ def measure(
 def page(found: dict[str, Any]) -> str:
     """Return the page of all scores."""
     lines = [
-        "# Quality of the answers on EEG",
+        "# Quality of predictions on EEG",
         "",
         "The data are steady-state visual evoked potentials of twelve subjects (Kalunga et al., "
         "2016). Rows are 24 x 24 covariances of four classes.",
         "",
-        "* **Sessions out.** Each session is predicted from the other ones of the subject.",
+        "* **Sessions out.** Each session is predicted from the other sessions of its subject.",
         "* **Subjects out.** Each subject is predicted from all others.",
-        "* **Recentred.** Each session or subject is divided by its own mean first, without labels "
-        "(`spd.Whitening`).",
+        "* **Recentred.** The matrices of each session or subject are first whitened by their "
+        "mean, without labels (`spd.Whitening`).",
         "",
         "Models have their defaults, except for the parameters that a row names. Scores are means "
-        "over left-out parts, with standard errors. Times are medians of single fits and "
-        "predictions. Two cores ran other programs, too. Pipelines with CSP had one thread of BLAS "
-        "(`OPENBLAS_NUM_THREADS=1`). `python -m benches.quality_spd` repeats it.",
+        "over left-out sessions or subjects, with standard errors. Times are medians of single "
+        "fits and predictions, on two cores that ran other programs too. Pipelines with CSP had "
+        "one thread of BLAS (`OPENBLAS_NUM_THREADS=1`). SCC is `CovarianceCompressor`. "
+        "`python -m benches.quality_spd` repeats it.",
         "",
     ]
     for task, scores in found.items():

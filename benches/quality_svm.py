@@ -192,13 +192,13 @@ def page(found: dict[str, Any]) -> str:
     """Return the page of all scores."""
     models = list(dict.fromkeys(model for scores in found.values() for model in scores))
     lines = [
-        "# Quality of linear answers on histograms",
+        "# Quality of linear classifiers on histograms",
         "",
-        "Per cent right with defaults alone, on raw counts, shares or values; where a model's "
-        "objective depends on the units, rows are divided by their mean sum. Words are tested on "
-        "later texts, the others on a quarter of at most 4,000 rows. The mean is over the sets; "
-        "the time is that of training on all sets, on a machine that did other work as well. "
-        "Repeat it with `python -m benches.quality_svm`.",
+        "Accuracy in percent with defaults, on raw counts, fractions or values. If the objective "
+        "of a model depends on the units, rows are divided by their mean sum. Words are tested on "
+        "later texts, other data sets on a quarter of at most 4,000 rows. The mean is over the "
+        "data sets. The time is the sum of the fits, on a machine that did other work as well. "
+        "`python -m benches.quality_svm` repeats it.",
         "",
         "| | " + " | ".join(found) + " | mean | fit, s |",
         "|---" + "|--:" * (len(found) + 2) + "|",

@@ -140,11 +140,11 @@ def number_tables(seed: int) -> dict[str, tuple[str, Array, Array]]:
         "diabetes": ("progression after a year", *datasets.load_diabetes(return_X_y=True)),
         "wine, alcohol": ("alcohol from the other analyses", wine[:, 1:], wine[:, 0]),
         "Friedman 1": (
-            "made: a smooth function with an interaction",
+            "simulated: a smooth function with an interaction",
             *datasets.make_friedman1(600, noise=1.0, random_state=seed),
         ),
         "thresholds": (
-            "made: a jump at thresholds of two columns",
+            "simulated: a jump at thresholds of two columns",
             steps,
             jump + 0.1 * rng.standard_normal(600),
         ),

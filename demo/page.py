@@ -47,7 +47,7 @@ CLASS_COLUMNS: list[Column] = [
 NUMBER_COLUMNS: list[Column] = [
     ("RMSE", "RMSE / sd", "{:.3f}".format, True),
     ("coverage", "in 95% interval", _percent, None),
-    ("width", "its width / sd", "{:.2f}".format, None),
+    ("width", "width / sd", "{:.2f}".format, None),
     ("fit", "fit", _seconds, None),
     ("predict", "predict", _seconds, None),
 ]
@@ -56,8 +56,9 @@ CLASS_NOTE = (
     "probability of the predicted class and the fraction of correct predictions, in ten bins."
 )
 NUMBER_NOTE = (
-    "Errors and widths are in standard deviations of the target. HistGradientBoosting has "
-    "intervals from two more fits, to the 2.5% and the 97.5% quantile; its time includes all three."
+    "Errors and mean widths of intervals are in standard deviations (sd) of the target. "
+    "HistGradientBoosting has intervals from two more fits, of the 2.5% and the 97.5% quantile; "
+    "its time includes all three."
 )
 
 
@@ -148,7 +149,9 @@ def page(results: Results) -> str:
             _head(results),
             "<main>",
             _tables("Tables with classes", results.classification, CLASS_COLUMNS, CLASS_NOTE),
-            _tables("Numbers to predict", results.regression, NUMBER_COLUMNS, NUMBER_NOTE),
+            _tables(
+                "Tables with numbers to predict", results.regression, NUMBER_COLUMNS, NUMBER_NOTE
+            ),
             _calibration(results),
             _uncertain(results),
             _learned(results),
@@ -169,9 +172,10 @@ def _head(results: Results) -> str:
         "the smallest log loss or root mean square error.</p>\n"
         f'<div class="pair"><div><h2>Where histrs is best</h2>{_list(wins)}</div>'
         f"<div><h2>Where another model is</h2>{_list(losses)}</div></div>\n"
-        f"<p>{TABULAR} is <code>TabularGPClassifier</code> or <code>TabularGPRegressor</code>, "
-        f"{ADDITIVE} <code>IntersectionGPClassifier</code> or <code>IntersectionGPRegressor</code> "
-        f"behind <code>MinMaxScaler</code>; {LINEAR} is logistic or ridge regression behind "
+        f"<p>{TABULAR} is <code>TabularGPClassifier</code> or <code>TabularGPRegressor</code>. "
+        f"{ADDITIVE} is <code>IntersectionGPClassifier</code> or "
+        "<code>IntersectionGPRegressor</code> after <code>MinMaxScaler</code>. "
+        f"{LINEAR.capitalize()} is logistic or ridge regression after "
         "<code>StandardScaler</code>.</p>\n</header>"
     )
 
@@ -207,8 +211,9 @@ def _calibration(results: Results) -> str:
     return _section(
         "Calibration on the digits",
         _p(
-            "Predictions by their probability, in tenths. On the dashed line a model is right as "
-            "often as it says. Bars are 95% intervals (Wilson) for the fraction of correct ones."
+            "Predictions are grouped by their probability, in ten bins. On the dashed line, a "
+            "model is right as often as it says. Bars are 95% intervals (Wilson) of the fraction "
+            "of correct predictions."
         ),
         f'<div class="pair">{figures}</div>',
     )
@@ -244,16 +249,16 @@ def _learned(results: Results) -> str:
     curves = "".join(f"<figure>{draw.curve(found)}</figure>" for found in results.curves)
     return _section(
         "What was learned",
-        "<h3>Friedman 1: 10 sin(π x0 x1) + 20 (x2 - 1/2)² + 10 x3 + 5 x4, and five columns without "
-        "use</h3>",
-        _p(f"The fraction of the variance of the learned functions of {TABULAR}, by columns."),
+        "<h3>Friedman 1: 10 sin(π x0 x1) + 20 (x2 - 1/2)² + 10 x3 + 5 x4, and five useless "
+        "columns</h3>",
+        _p(f"The fraction of the variance of {TABULAR}'s functions that each column explains."),
         '<div class="pair"><figure>'
         + draw.bars(names, results.importances.tolist(), "Feature importances of Friedman 1.")
         + "</figure></div>",
         "<h3>Diabetes: what the three strongest columns add to the prediction</h3>",
         _p(
-            f"{ADDITIVE} is a sum of one function for each column. The bands are two standard "
-            "deviations of the posterior; every function begins at 0."
+            f"{ADDITIVE} is a sum of functions, one for each column. The bands are two standard "
+            "deviations of the posterior. Every function is 0 at the smallest value."
         ),
         f'<div class="pair">{curves}</div>',
     )

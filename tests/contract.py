@@ -381,37 +381,36 @@ COLUMNS: dict[str, Callable[[Case], str]] = {
 
 INTRODUCTION = """# What every estimator can do
 
-Found by trying: a test asks every estimator for each ability, and compares this table with what it
-found. "–" means that the question makes no sense there; "no", that asking is a clear error, or that
-there is no such method or parameter, and of float32 that the answers are float64.
+A test tries each ability on every estimator, and compares its findings with this capability matrix.
+"–" means that the ability does not apply. "no" means that there is no such method or parameter, or
+that its use raises a clear error. For float32, "no" means that predictions are float64.
 
-All of them can be cloned, pickled and searched with `GridSearchCV`, and their diagrams in notebooks
-lead to their pages in this manual.
+All estimators can be cloned, pickled and searched with `GridSearchCV`. Their diagrams in notebooks
+link to this manual.
 
 """
 
 NOTES = """
-* `sample_weight`: a row of weight 0 is as if it were not there, and a whole weight is so many equal
-  rows. Not so where rows are counted: neighbours count rows, and weigh their votes; of the rules
-  that choose prototypes the hill climb counts weights, and all learn probabilities with them;
-  `IntersectionSVC` makes one step for a row, as long as its weight says.
-* `class_weight`: rules that go on until every sample is classified right have none, and a random
-  subset nothing that it could change.
-* `warm_start`: "yes" says that there is the parameter, and that a second fit to the same data gives
-  the same answers; that it takes fewer steps is tried here of the lassos only.
-* missing targets: NaN in a table of targets, each of which learns from the rows that have it.
+* `sample_weight`: a row of weight 0 has no effect, and a row of weight 3 is like three equal rows.
+  There are exceptions. Neighbours are counted as rows, and weights multiply their votes. When rows
+  are chosen as prototypes, only `RandomMutationNN` counts weights; probabilities always do.
+  `IntersectionSVC` makes one step per row, with a length proportional to the weight.
+* `class_weight`: condensing rules go on until every sample is classified correctly, so they have
+  none. Neither has `RandomSubset`.
+* `warm_start`: the parameter exists, and a second fit to the same data gives the same predictions.
+  Only for the lassos, the test also counts that the second fit takes fewer steps.
+* missing targets: with several targets, each learns from the rows in which it is not NaN.
 * `predict_proba` agrees with `predict`, and `decision_function` has one column for two classes.
-* float32: every answer that is not a whole number is float32 where the rows, and the targets of a
-  regression, are. Where it is "no", rows of float32 are taken, and the answers are float64.
-* pandas, polars: names of columns are kept, and other names or another order are refused
-  afterwards. So it is of pyarrow's tables, lazy frames and all that narwhals reads. Columns hold
-  numbers, Booleans, dates or durations; text and categories are for Gaussian processes of tables.
-* `set_output`: a transformer whose features are sparse says that frames cannot hold them.
-* array API: arrays of other libraries in the memory of the processor, such as PyTorch's, become
-  NumPy's where they enter.
+* float32: predictions are float32 if the rows, and the targets of a regression, are float32.
+* pandas, polars: the names of columns are kept. Later rows with other names or another order are
+  refused. The same holds for all frames that narwhals reads, such as pyarrow tables. Columns hold
+  numbers, Booleans, dates or durations. Only `TabularGP` takes text and categories.
+* `set_output`: a transformer with sparse features raises an error, because frames cannot hold them.
+* array API: arrays of other libraries in main memory, such as PyTorch's, are converted to NumPy
+  arrays.
 
-A classifier without probabilities gets them by cross-validation, and weights find their way through
-a pipeline by metadata routing:
+`CalibratedClassifierCV` adds probabilities to a classifier. Metadata routing passes weights through
+a pipeline:
 
 ```python
 import numpy as np

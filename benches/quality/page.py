@@ -36,8 +36,8 @@ _TITLES = {
     "log loss": "log loss",
 }
 _USES = {
-    "held": "Tables that nothing was chosen on",
-    "tuning": "Tables that may choose defaults",
+    "held": "Tables not used to choose defaults",
+    "tuning": "Tables used to choose defaults",
 }
 # Coverage of 95% that is near enough, in every quarter.
 _NEAR = (0.91, 0.98)
@@ -86,23 +86,23 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         t.survey for t in tables if t.source.split("/")[0] not in ("tables", "pmlb", "sklearn")
     }
     yield from [
-        "# Quality of the answers",
+        "# Quality of predictions",
         "",
-        f"Models with their defaults, on {len(tables)} tables of {len({t.survey for t in tables})} "
-        f"surveys. {len(surveys)} of these have 3,000 to 64,000 rows. Numbers, words, dates and "
-        "missing values stay as they come.",
+        f"We compare models with their defaults on {len(tables)} tables of "
+        f"{len({t.survey for t in tables})} surveys. {len(surveys)} of the surveys have 3,000 to "
+        "64,000 rows. Numbers, words, dates and missing values stay as they come.",
         "",
-        "Half of the surveys may be used to choose our defaults; the other half is only reported. "
+        "We may use half of the surveys to choose defaults. The other half is only reported. "
         "[The list](https://github.com/histrs/histrs/blob/main/benches/quality/tables.toml) of "
         "both was written before the first run. It says which columns are left out, and why.",
         "",
         f"There are three splits up to {OFTEN:,} training rows, and one above. Panels are split by "
         "person, storm or firm. At least a quarter of the rows are test rows. Models are compared "
-        "on the splits that all of them had. Smaller is better everywhere. ± is a standard error "
-        "over tables.",
+        "on the splits that all of them were run on. Ranks, errors and times are better if "
+        "smaller. ± is a standard error over tables.",
         "",
-        "Each model has one thread, and its time is that of the processor. A fit of more than "
-        f"{LIMIT // 60} minutes counts as the worst. The machine is {machines}. "
+        "Each model has one thread, and its time is CPU time. A fit of more than "
+        f"{LIMIT // 60} minutes has the worst rank. The machine is {machines}. "
         "`python -m benches.quality` repeats it.",
         "",
         "| model | version |",
@@ -126,7 +126,7 @@ def _ranks(fits: pd.DataFrame, tables: list[Table], score: str) -> Iterable[str]
     if not sizes:
         return
     models = [m.name for m in MODELS if any(m.name in c.scores for c in sizes.values())]
-    yield from ["", f"Mean rank by {_TITLES[score]}, by rows to fit:", ""]
+    yield from ["", f"Mean rank by {_TITLES[score]}, for each number of training rows:", ""]
     yield from _header(["", *(s if s == "full" else f"{int(s):,}" for s in sizes)])
     for model in models:
         cells = []
@@ -147,7 +147,12 @@ def _wins(fits: pd.DataFrame, tables: list[Table], score: str) -> Iterable[str]:
     sizes = [c for c in found.values() if len(c.scores) > 1]
     if not sizes:
         return
-    yield from ["", f"{_TITLES[score].capitalize()} over that of the best other model:", ""]
+    yield from [
+        "",
+        f"{_TITLES[score].capitalize()}, divided by the smallest of the other models. The worst "
+        "ratio is large if another model makes almost no error:",
+        "",
+    ]
     heads = [
         f"{what}, {size if size == 'full' else f'{int(size):,}'}"
         for size, at in found.items()
@@ -173,8 +178,9 @@ def _pictures() -> Iterable[str]:
         "![Two panels, numbers and classes: how far each model is from the best one, against the "
         "seconds of a fit.](images/quality_seconds.svg)",
         "",
-        "*The mean of the logarithm of error over the least error of the table, against the median "
-        "time of a fit, at 3,000 rows and full size. Down and to the left is better.*",
+        "*Vertical: the error of a model, divided by the smallest error on the same table. "
+        "Logarithms of these ratios are averaged over tables. Horizontal: the median time of a "
+        "fit. At 3,000 rows and full size. Down and to the left is better.*",
     ]
 
 
@@ -184,7 +190,7 @@ def _losses(fits: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         "## Where we lose",
         "",
-        f"Every table at 3,000 rows and more on which some peer is better than `{FIRST}`, the "
+        f"Every table at 3,000 rows and more on which another model is better than `{FIRST}`, the "
         "worst first.",
         "",
     ]
@@ -219,14 +225,15 @@ def _coverage(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         "## Coverage of intervals",
         "",
-        "Fractions of test rows inside 95% and 50% intervals, as means over tables. Then rows are "
-        "ordered by prediction, or by the width of the interval, and cut into quarters: the least "
-        "and the largest fraction of a quarter. The last column is the fraction of tables with "
-        f"{_NEAR[0]:.2f} to {_NEAR[1]:.2f} inside 95% intervals in every quarter.",
+        "Fractions of test rows inside 95% and 50% intervals, as means over tables. For the "
+        "columns of quarters, rows are ordered by prediction or by the width of the interval, and "
+        "cut into four parts. They show the smallest and the largest fraction of the four. The "
+        f"last column is the fraction of tables with {_NEAR[0]:.2f} to {_NEAR[1]:.2f} inside 95% "
+        "intervals in every quarter.",
         "",
     ]
     heads = ["", "rows to fit", "95%", "50%"]
-    heads += ["95%, quarters of prediction", "95%, quarters of width", "tables near"]
+    heads += ["95%, quarters of prediction", "95%, quarters of width", "tables near 95%"]
     yield from _header(heads)
     for model in [m.name for m in MODELS if m.name in set(there["model"])]:
         for size in SIZE_NAMES:
@@ -265,8 +272,8 @@ def _calibration(fits: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         "## Calibration of probabilities",
         "",
-        "Expected calibration error of the most probable class, ten bins of equal count; and "
-        "accuracy; means over tables on which every model ended.",
+        "Expected calibration error of the most probable class, in ten bins of equal count, and "
+        "accuracy. Both are means over the tables on which every model finished.",
         "",
     ]
     heads = [f"{what}, {size}" for size in _LARGE for what in ("error", "accuracy")]
@@ -288,13 +295,13 @@ def _gaps(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         "## Values missing only at predict time",
         "",
-        "Models of 1,000 rows predict rows that lack some of their values, as they are and with "
-        "values imputed by the five nearest training rows. Mean error and log loss over tables, "
-        "and coverage of 95% intervals.",
+        "Models of 1,000 rows predict rows that lack 10%, 30% or 60% of their values. Models get "
+        "the rows as they are, or with values imputed from the five nearest training rows "
+        '("neighbours"). RMSE, log loss and coverage of 95% intervals are means over tables.',
         "",
     ]
     heads = [f"{what}, {share:.0%}" for share in GAPS for what in ("RMSE", "coverage", "log loss")]
-    yield from _header(["", "gaps", *heads])
+    yield from _header(["", "missing values", *heads])
     for model in [m.name for m in MODELS if m.name in set(gappy["model"])]:
         for filled in ("as it is", "neighbours"):
             at = gappy[(gappy["model"] == model) & (gappy["filled"] == filled)]
@@ -315,8 +322,8 @@ def _costs(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         "## Time and memory",
         "",
-        "Medians over tables: seconds of one thread to fit and to predict, and MB that both needed "
-        "beside the data.",
+        "Medians over tables: CPU seconds of one thread to fit and to predict, and the memory of "
+        "both in MB, without the data.",
         "",
     ]
     heads = [f"{what}, {size}" for size in _LARGE for what in ("fit", "predict", "MB")]
@@ -360,7 +367,7 @@ def _failures(scores: pd.DataFrame) -> Iterable[str]:
     failed = scores[scores["status"] != "ok"]
     if failed.empty:
         return
-    yield from ["", "## What did not end", ""]
+    yield from ["", "## Fits that did not finish", ""]
     yield from _header(["model", "table", "rows to fit", "why"])
     for line in failed.sort_values(["model", "table", "size"]).itertuples():
         why = f"more than {LIMIT // 60} minutes" if line.status == "limit" else line.status

@@ -36,7 +36,7 @@ TREE = [
         [("first a histogram", "BagOfVisualWords, FisherVector, shape_context")],
     ),
     (
-        ["one of too many", "for memory"],
+        ["data larger", "than memory"],
         [
             ("one pass is affordable", "PCARidge, MomentLasso"),
             ("rows must stay, but small", "ProductQuantizer and BundleSVC"),

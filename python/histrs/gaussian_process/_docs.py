@@ -10,8 +10,8 @@ noise_bounds : pair or "fixed", default=(1e-6, 1e12)
 """
 _OPTIMIZER = """
 optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, default="auto"
-    The search for the hyper-parameters of largest marginal likelihood; "auto" is "l-bfgs-b". None
-    keeps the given values.
+    The search for hyper-parameters that maximise the marginal likelihood; "auto" is "l-bfgs-b".
+    None keeps the given values.
 """
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
@@ -24,11 +24,11 @@ solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Sol
     "cholesky" factorises the matrix of all pairs; "cg" runs conjugate gradients; "auto" takes the
     cheaper. The others are for additive kernels and for comparison.
 tol : float, default=1e-4
-    Largest entry of a residual, as a fraction of the largest absolute centred target.
+    Largest entry of a residual, divided by the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
     How variances are computed. "exact" solves for each row; "cached" is an approximation with an
     error of `std_error_`; "auto" is "exact" if a system was factorised, else "cached". The others
-    are upper bounds, for additive kernels (eqs. 29 and 30).
+    are upper bounds for additive kernels (Rodner et al., 2016, eqs. 29 and 30).
 n_bins : int, Bins or None, default=None
     For an additive kernel: cells per column of a look-up table, which predicts in constant time.
     None predicts exactly.
@@ -48,7 +48,7 @@ likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "softmax" for 3 to 64 classes. The latter needs at least 400 rows, and at most 4e10 for rows
     cubed times classes.
 calibration : {"leave-one-out"} or None, default="leave-one-out"
-    "leave-one-out" fits scores to predictions of each training row without it. None keeps the
+    "leave-one-out" calibrates probabilities on leave-one-out predictions. None keeps the
     posterior, whose probabilities are too certain.
 """
 _N_JOBS = """

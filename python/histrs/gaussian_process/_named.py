@@ -82,13 +82,16 @@ class IntersectionGPClassifier(GPClassifier):
     With ``likelihood="gaussian"`` it is the classifier of section 3.3 of [1]_. For every class a
     process with the covariance of `IntersectionGPRegressor` is fitted to targets +1 for the class
     and -1 for all others. All classes are solved together. The other likelihoods are Laplace
-    approximations (sections 3.4 and 3.5 of [2]_), the default where rows are few enough.
+    approximations (sections 3.4 and 3.5 of [2]_), and are the default with few rows.
+
+    `GPClassifier` describes the parameters that are not listed here, such as `likelihood`,
+    `variance` and `n_bins`, and the other attributes.
 
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
         `Intersection` or `Splines`, with `Interactions` added to it if columns interact. None is
-        ``Intersection()``. All other parameters and attributes are those of `GPClassifier`.
+        ``Intersection()``.
 
     Attributes
     ----------
@@ -100,13 +103,13 @@ class IntersectionGPClassifier(GPClassifier):
 
     Notes
     -----
-    The tags ask for data that are not negative. Two checks of scikit-learn,
-    `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit negative values
-    nevertheless, and fail.
+    With the Bernoulli and softmax likelihoods, functions, standard deviations, look-up tables and
+    explanations are on the scale of the logit. `amplitude_` is the best of seven values, by the
+    log loss of left-out rows (Bernoulli) or by marginal likelihood (softmax). `noise_` is 1, and
+    has no effect.
 
-    With the Bernoulli and softmax likelihoods, functions are in the unit of the logit, and so are
-    standard deviations, tables and explanations. `amplitude_` is the best of seven values, by
-    left-out rows (Bernoulli) or by marginal likelihood (softmax); `noise_` is 1, and has no effect.
+    Data must not be negative, as the tags say. `check_class_weight_classifiers` and
+    `check_decision_proba_consistency` of scikit-learn fit negative values nevertheless, and fail.
 
     References
     ----------
@@ -229,8 +232,8 @@ class SPDGPClassifier(GPClassifier):
     r"""Gaussian process classifier on covariance matrices: `GPClassifier` with `Tangent`.
 
     See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes. For
-    "tangent" and "logeuclid", kernel coefficient and noise minimise the error of leave-one-out
-    predictions, which are in closed form. Its scores are calibrated in the same way.
+    "tangent" and "logeuclid", the kernel's `gamma` and the noise minimise the error of
+    leave-one-out predictions, which are in closed form. The same predictions calibrate the scores.
 
     See Also
     --------

@@ -51,10 +51,10 @@ _OF_TARGETS = (
 
 @documented(GAUSSIAN_PROCESS, REGRESSION_FIT, REGRESSION_GP, UPDATES)
 class GPRegressor(RegressorMixin, GaussianProcess):
-    r"""Gaussian process regressor of any kernel.
+    r"""Gaussian process regressor with any kernel.
 
-    The target, its mean subtracted and divided by its standard deviation, has covariance
-    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`, exactly.
+    The standardised target has the covariance
+    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`. Inference is exact.
 
     Parameters
     ----------
@@ -74,12 +74,12 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     optimization_history_ : dict of ndarray
         Hyper-parameters that a search tried, and their likelihoods.
     X_fit_, Y_fit_, sample_weight_fit_ : ndarray
-        The training rows, equal ones once; centred targets, NaN if missing; weights, None if all
-        are 1.
+        The distinct training rows; their centred targets, NaN if missing; their weights, None if
+        all are 1.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
-        Mean of each target, and the unit of its variances.
+        Mean and standard deviation of each target.
     dual_coef_, residual_, n_iter_ : ndarray
-        Weights of rows (eq. 2); largest residual and iterations of each output.
+        Coefficients of the training rows; largest residual and iterations of each output.
     std_error_ : float
         Mean relative error of standard deviations on training rows; 0 where they are exact.
     pattern_fits_, pattern_targets_, pattern_rows_ : list

@@ -55,9 +55,9 @@ from histrs.gaussian_process._tabular.transforms import TransformName, named
 
 TABULAR_GP = {
     "members": """
-members : "auto" or list of {"levels", "radial", "ranks"}, default="auto"
-    The processes that are blended; "auto" is all three. Tables of numbers also have "even".
-    "auto" uses it alone up to 100 rows, and with the others up to 1,000.
+members : "auto" or list of {"even", "levels", "radial", "ranks"}, default="auto"
+    The processes that are blended. "auto" is "even" up to 100 rows, all four up to 1,000, and the
+    other three above. With more than 1,024 columns, it leaves out "levels".
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
@@ -76,28 +76,28 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     ========= ====================================================================================
     member    covariance
     ========= ====================================================================================
-    "levels"  a sum of functions of single columns, and of ten pairs of them, on levels of columns
+    "levels"  a sum of functions of single columns and of ten pairs, on rounded values
     "radial"  Laplace, Matérn-3/2 and Brownian kernels of one Euclidean distance
     "ranks"   Laplace kernels of one L1 distance between ranks
-    "even"    lines, a Laplace kernel and curves, with all columns alike
+    "even"    linear, Laplace and Brownian kernels, with the same weight for all columns
     ========= ====================================================================================
 
-    In the first three, every column has a weight, which maximises the marginal likelihood. Two
-    categories are equal or different. The last is an average over the most likely of 112 kernels or
-    more and their noise, because a maximum is too sure for few rows. Weights of members minimise
-    the squared error of left-out rows, in closed form.
+    In the first three, every column has a weight that maximises the marginal likelihood, which
+    overfits few rows. "even" instead averages over the most likely of at least 112 kernels. The
+    distance of two categories is 0 or 1. Weights of members minimise the squared error of
+    leave-one-out predictions, which are in closed form.
 
-    Predictions have a distribution. A second process learns its width from the squared residuals of
-    left-out rows. The distribution has the shape of the residuals of rows with similar predictions.
+    A second process learns the width of the predictive distribution from squared residuals of
+    left-out rows. Residuals of rows with similar predictions give its shape.
 
     Parameters
     ----------
     target_transform : {"auto", "identity", "log", "yeo-johnson"}, default="auto"
-        The transform of the target. "auto" takes the one with the largest density of
-        rows that are left out, if the squared error is no larger.
+        The transform of the target. "auto" takes the one with the largest predictive density of
+        left-out rows. Targets with a skewness below 1 are not transformed.
     {members}
     random_state : int, RandomState instance or None, default=None
-        Draws the rows that members are learned from, where these are many.
+        Draws rows for the steps that do not use all of them.
     {n_jobs}
     {verbose}
 
@@ -460,18 +460,17 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
-    Members are as in `TabularGPRegressor`. They and their weights are learned from indicators of
-    the classes. With up to ten classes, "levels" are log odds of each class, with a Bernoulli
+    Members are as in `TabularGPRegressor`. Members and their weights are learned from indicators of
+    the classes. With up to ten classes, the member "levels" predicts log odds, with a Bernoulli
     likelihood and Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). A
-    conditional logit turns the blend into probabilities; it is learned from training rows that are
-    left out.
+    conditional logit, fitted to left-out predictions, turns the blend into probabilities.
 
     Parameters
     ----------
     {members}
     {class_weight}
     random_state : int, RandomState instance or None, default=None
-        Draws the rows that members are learned from, where these are many.
+        Draws rows for the steps that do not use all of them.
     {n_jobs}
     {verbose}
 
@@ -487,7 +486,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
 
     See Also
     --------
-    TabularGPRegressor : The same for numbers.
+    TabularGPRegressor : The same for real targets.
     IntersectionGPClassifier : Functions of single columns, in time linear in the rows.
 
     Notes

@@ -53,16 +53,17 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     .. math:: \langle c(x), c(y) \rangle \approx \sum_d \frac{2 x(d) y(d)}{x(d) + y(d)}.
 
-    A linear model on the features is then a model with the kernel. The default is a rational map,
-    which is in no paper, with poles :math:`z_k` in the range of the data:
+    A linear model on the features is then a model with the kernel. The default is a new
+    rational map, with poles :math:`z_k` in the range of the data:
 
     .. math:: c_k(x) = 2 \sqrt{z_k} \frac{x}{x + z_k} \prod_{j < k} \frac{x - z_j}{x + z_j}.
 
     Its error is exactly :math:`\frac{2xy}{x + y} R(x) R(y)` with
     :math:`R(x) = \prod_j (x - z_j)/(x + z_j)`. The poles are Zolotarev's for an interval `[a, b]`,
-    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with :math:`k^2 = 1 - (a/b)^2`, which minimise
-    the largest :math:`|R|`. The interval is the one with the smallest mean relative error on
-    training rows, so units do not matter. The error falls exponentially with the number of poles.
+    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with :math:`k^2 = 1 - (a/b)^2`, the Jacobi
+    function dn and its quarter period `K`. They minimise the maximum of :math:`|R|` for `m` poles.
+    The interval is the one with the smallest mean relative error on training rows, so units do not
+    matter. The error falls exponentially with the number of poles.
 
     Parameters
     ----------
@@ -92,7 +93,8 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         Bound of the error of the kernel of one input feature, for values in the domain. The error
         of two rows is at most the sum over the features that are positive in both.
     relative_error_ : float
-        The largest relative error of the kernel of a training row with itself, of up to 1,024 rows.
+        The largest relative error of the kernel of a row with itself, over up to 1,024 training
+        rows.
     poles_ : ndarray of shape (n_components, 1) or (n_components, n_features)
         The poles, for the rational and the power map.
     sample_interval_ : float

@@ -57,7 +57,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
               \qquad \chi^2(x, y) = \sum_d \frac{(x(d) - y(d))^2}{x(d) + y(d)}.
 
     Algorithm 1 of [1]_: an `AdditiveChi2Map` `c` makes the distance Euclidean,
-    :math:`|c(x) - c(y)|^2 = \chi^2(x, y)`. Cosines and sines of random projections of `c(x)`
+    :math:`|c(x) - c(y)|^2 \approx \chi^2(x, y)`. Cosines and sines of random projections of `c(x)`
     estimate the Gaussian kernel of this distance,
 
     .. math:: z(x) = \sqrt{2/D}\,[\cos(\Omega c(x)), \sin(\Omega c(x))],
@@ -71,13 +71,13 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     ----------
     n_components : int, default=100
         Number of features `D`: a cosine and a sine for each projection. If it is odd, the last
-        projection has only their difference.
+        projection has one feature, its cosine less its sine.
     gamma : {"scale", "median", "auto"} or float, default="scale"
         Inverse scale of the distance. "scale" is 1 over twice the mean distance of training rows.
         "median" is 1 over the median distance of at most 1,000 rows, drawn at random. "auto" tries
         multiples of "scale", from 1/16 to 4, in kernel ridge regression of `y` on at most 1,000
-        rows, and takes the smallest leave-one-out error. Strings, and integers of few values, are
-        classes.
+        rows, and takes the smallest leave-one-out error. If `y` has strings, or integers
+        of few values, they are classes.
     base_map : AdditiveChi2Map, default=None
         The map `c`; it is cloned and fitted. None takes `AdditiveChi2Map(n_components=5)`.
     projection : {"structured", "gaussian", "orthogonal"}, default="structured"

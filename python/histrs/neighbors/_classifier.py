@@ -28,10 +28,11 @@ from histrs.neighbors._docs import NEIGHBORS
 class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """Nearest-neighbour classifier in the metrics of this package.
 
-    The search is exact. Among neighbours at the same distance, the first training samples are
-    taken. Cheaper lower bounds save most distances: the divergence of
-    :func:`~histrs.metrics.jbld_distances` for "airm", and relaxed transport for "emd" and the cost
-    of "sinkhorn". Where `M` is a metric, distances to single bins bound transport too.
+    The metrics "jbld" and "sinkhorn" are those of [1]_. The search is exact. Among neighbours at
+    the same distance, the first training samples are taken. Cheaper lower bounds save most
+    distances: the divergence of :func:`~histrs.metrics.jbld_distances` for "airm", and relaxed
+    transport for "emd" and the cost of "sinkhorn". If `M` is a metric, the triangle inequality adds
+    bounds of transport.
 
     Parameters
     ----------
@@ -50,7 +51,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         training samples in `fit`, and later of each query to all training samples.
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at distance
-        0 then vote alone. "auto" takes what classifies training samples best from the others.
+        0 then vote alone. "auto" takes the one that classifies training samples best from the
+        others.
     {metric_params}
     class_weight : dict, "balanced" or None, default=None
         Factors of the votes of each class; not for several labels per row.
@@ -77,7 +79,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     --------
     MetricKNNRegressor : The same for real targets.
     histrs.prototypes.CovarianceCompressor : Learns a few matrices that stand for all.
-    histrs.prototypes.HistogramCompressor : The same of histograms.
+    histrs.prototypes.HistogramCompressor : The same for histograms.
 
     References
     ----------

@@ -229,9 +229,9 @@ class SelectedPrototypes(InSpace):
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the samples that probabilities are learned from, and that are counted where
-            the rule counts misclassified ones. Samples of weight 0 are left out. A weight is not
-            so many equal samples: of those, the ones that are no prototypes are others to learn
-            from, and more are drawn among.
+            the rule counts misclassified ones. Samples of weight 0 are left out. A sample of
+            weight 3 differs from three equal samples: copies of a prototype are further samples to
+            learn from, and to draw among.
 
         {self}
         """

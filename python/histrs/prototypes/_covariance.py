@@ -80,8 +80,8 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
               p_{ij} = \mathrm{softmax}_j\big(-\gamma^2 D_J(X_i, P_j)\big)
 
     (equations 4 to 6), with the Jensen-Bregman log-det divergence
-    :func:`~histrs.metrics.jbld_distances`. The second term is not in the paper. It counts as
-    :math:`\nu` further matrices at the start of each prototype, and prevents overfitting to few
+    :func:`~histrs.metrics.jbld_distances`. The second term is not in the paper. It acts like
+    :math:`\nu` more matrices equal to each :math:`P_j^0`, and prevents overfitting to few
     matrices. The most probable class is predicted, not the class of the nearest prototype.
 
     Parameters
@@ -90,10 +90,10 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         Number of prototypes of each class, or their fraction of the training matrices, at least one
         each.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Inverse temperature, at most 1e50. "scale" makes :math:`\gamma^2` 16 over the mean
+        Inverse temperature, at most 1e50. "scale" makes :math:`\gamma^2` 16 divided by the mean
         divergence from a training matrix to the nearest first prototype. "cv" chooses among five
-        multiples, from 1/8 to 2, by three-fold accuracy. "optuna" searches from 1/16 to 4 times it,
-        and needs ``pip install "histrs[tune]"``.
+        multiples of it, from 1/8 to 2, by three-fold accuracy. "optuna" searches from 1/16 to 4
+        times "scale", and needs ``pip install "histrs[tune]"``.
     init : {"means", "subset", "rmhc"}, default="means"
         Start from means of the clusters of each class, or from a random sample of each class.
         "rmhc" improves the sample by :class:`~histrs.prototypes.RandomMutationNN`.
@@ -120,7 +120,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         The learned matrices, in double precision.
     {prototype_labels_}
     sample_indices_ : ndarray of shape (n_prototypes,)
-        Training matrices at the start, or those nearest to the means.
+        Indices of the training matrices at the start, or nearest to the starting means.
     gamma_ : float
         The inverse temperature.
     inverse_temperature_ : float

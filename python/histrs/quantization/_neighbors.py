@@ -51,8 +51,8 @@ class CodeNeighbors(BaseEstimator):
     :math:`|x - \sum_l z_l|^2 = |x|^2 - 2 \sum_l x \cdot z_l + |\sum_l z_l|^2`, of which the last
     term is kept for each indexed row.
 
-    The methods are those of `sklearn.neighbors.NearestNeighbors`, and the neighbours those of its
-    brute-force search among decoded rows.
+    The methods are those of `sklearn.neighbors.NearestNeighbors`. A brute-force search among
+    decoded rows finds the same neighbours.
 
     Parameters
     ----------
@@ -62,7 +62,8 @@ class CodeNeighbors(BaseEstimator):
     n_neighbors : int, default=5
         Neighbours that `kneighbors` returns.
     metric : {"euclidean", "sqeuclidean", "inner_product"}, default="euclidean"
-        Distance, squared distance, or the inner product, of which the largest are the nearest.
+        Distance, squared distance or inner product. Rows with the largest inner products are
+        nearest.
     n_jobs : int or None, default=None
         Threads; None means every core. The result does not depend on it, except for the last bits
         of what BLAS computes.
@@ -74,8 +75,8 @@ class CodeNeighbors(BaseEstimator):
     codes_ : ndarray of shape (n_samples, n_codes)
         The codes of the indexed rows.
     norms_ : ndarray of shape (n_samples,) or None
-        With several levels and a Euclidean distance, the squared norm of each indexed row about the
-        mean codewords, in units of the largest codeword.
+        With several levels and a Euclidean distance: the squared norm of each indexed row, after
+        the mean codewords are subtracted and the largest codeword is scaled to 1.
     metric_ : str
         The metric of the fit.
     n_samples_fit_ : int
@@ -87,7 +88,7 @@ class CodeNeighbors(BaseEstimator):
 
     See Also
     --------
-    ProductQuantizer : What makes the codes; its `rotation` and `n_levels` make results better.
+    ProductQuantizer : Makes the codes; its `rotation` and `n_levels` raise the recall.
 
     References
     ----------
@@ -105,7 +106,7 @@ class CodeNeighbors(BaseEstimator):
     >>> rows.shape, bool(rows[0, 0] == 0)
     ((2, 3), True)
 
-    Who has codes already needs no rows:
+    With codes, no rows are needed:
 
     >>> codes = index.quantizer_.transform(X)
     >>> again = CodeNeighbors(index.quantizer_, n_neighbors=3).fit_codes(codes)

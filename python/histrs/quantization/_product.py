@@ -55,11 +55,11 @@ _KIND = "product quantizer"
 
 @documented()
 class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Rows as one short code for each block of columns.
+    r"""Product quantisation: stores a row as one code per block of columns.
 
     The columns are cut into `M` blocks. Each block of a row is replaced by the number of the
-    nearest of `D` codewords, which k-means finds [1]_. A row takes `M` bytes, or `2 M` above 256
-    codewords.
+    nearest of `D` codewords, which k-means finds [1]_. A row takes `M` bytes per level, or `2 M`
+    above 256 codewords.
 
     As features [2]_ (section 3), :math:`\Phi(x)` has `M` ones among `M D` entries. Rows are
     compared by :math:`\Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their codewords, as

@@ -46,8 +46,8 @@ class CSP(TransformerMixin, StackEstimator):
 
     .. math:: \min_W \sum_c P_c \log \frac{\det \mathrm{diag}(W C_c W^T)}{\det (W C_c W^T)}
 
-    with :math:`P_c` the fraction of class :math:`c`, by the steps of [3]_. Filters are in the order
-    of the bound
+    with :math:`P_c` the fraction of class :math:`c`, by the steps of [3]_. Filters come in
+    descending order of the bound
 
     .. math:: I(w) \le \frac12 \Big(\log \sum_c P_c v_c - \sum_c P_c \log v_c\Big),
               \qquad v_c = w^T C_c w
@@ -63,9 +63,8 @@ class CSP(TransformerMixin, StackEstimator):
     metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="euclid"
         The mean of a class, as in :class:`TangentSpace`.
     shrinkage : "scm" or float, default="scm"
-        Weight :math:`s` of :math:`(1 - s) X + s\, \mathrm{tr}(X)/p\, I` in the matrices that
-        filters are learned from; "scm" is 0. The rules "oas" and "lwf" of :class:`Covariances` need
-        signals.
+        Filters are learned from :math:`(1 - s) X + s\, \mathrm{tr}(X)/p\, I` with this weight
+        :math:`s`; "scm" is 0. The rules "oas" and "lwf" of :class:`Covariances` need signals.
     log : bool, default=True
         Whether to return logarithms of variances, as rows for a linear model. Otherwise filtered
         matrices are returned, for :class:`MDM`, :class:`TangentSpace` or

@@ -79,8 +79,8 @@ n_iter : int
     # ---- estimators
     "updates": f"""
 forgetting : float, default=0.0
-    In `partial_fit`, by how much the weight of older matrices is lowered at each call: 0
-    forgets nothing.{_N_JOBS}{_VERBOSE}
+    Fraction by which each call of `partial_fit` lowers the weight of older matrices; 0 forgets
+    nothing.{_N_JOBS}{_VERBOSE}
 """,
     "n_jobs": _N_JOBS,
     "verbose": _VERBOSE,

@@ -39,8 +39,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
               P(c \mid X) = \mathrm{softmax}_c\big(-\beta\, d(X, M_c)^2\big)
 
     with the inverse temperature :math:`\beta` that makes the training labels most likely, where
-    each matrix is compared with the mean of the others of its class. Of "jbld" the divergence
-    itself stands for :math:`d^2`: it is the square of a metric.
+    each matrix is compared with the mean of the others of its class. For "jbld", :math:`d^2` is
+    the divergence, which is the square of a metric.
 
     Parameters
     ----------
@@ -56,20 +56,20 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     means_ : ndarray of shape (n_classes, p, p)
         Their means.
     weights_seen_ : ndarray of shape (n_classes,)
-        Sums of the weights of the matrices that the means were made of, older ones lowered.
+        Sums of the weights of the matrices in the means, after `forgetting`.
     inverse_temperature_ : float
         :math:`\beta`. With "euclid" and entries beyond :math:`2^{\pm 256}`, whose squares may
-        overflow, distances are over the nearest power of :math:`2^{512}`.
+        overflow, it is for distances divided by the nearest power of :math:`2^{512}`.
     {n_features_in_}
+
+    See Also
+    --------
+    histrs.prototypes.CovarianceCompressor : Learns several matrices per class instead of one mean.
 
     Notes
     -----
     pyRiemann's ``MDM`` has an inverse temperature of 1, whatever the data: its probabilities are
     often near 0 and 1 for classes that are far less certain.
-
-    See Also
-    --------
-    histrs.prototypes.CovarianceCompressor : Learns several matrices per class instead of one mean.
 
     References
     ----------

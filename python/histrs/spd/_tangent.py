@@ -29,9 +29,9 @@ class TangentSpace(TransformerMixin, RunningMeans):
 
     with off-diagonal entries times :math:`\sqrt 2`. The distance of two vectors approximates the
     affine-invariant distance of their matrices. The length of a vector is exactly the distance from
-    :math:`M` [1]_. With :class:`~sklearn.linear_model.LogisticRegression` behind it this is the
-    usual best pipeline for EEG. pyRiemann's ``TangentSpace`` with the same reference returns the
-    same vectors.
+    :math:`M` [1]_. A common pipeline for EEG continues with
+    :class:`~sklearn.linear_model.LogisticRegression`. pyRiemann's ``TangentSpace`` with the same
+    reference returns the same vectors.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ class TangentSpace(TransformerMixin, RunningMeans):
     whitener_ : ndarray of shape (p, p)
         :math:`M^{-1/2}`.
     weight_seen_ : float
-        Sum of the weights of the matrices in the mean, with `forgetting`.
+        Sum of the weights of the matrices in the mean, after `forgetting`.
     {n_features_in_}
 
     See Also
     --------
-    Whitening : Moves the mean to the identity, and leaves matrices.
+    Whitening : Moves the mean to the identity, and returns matrices.
     MDM : Classifies by the nearest mean.
 
     References

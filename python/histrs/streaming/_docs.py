@@ -11,10 +11,10 @@ alphas_, errors_ : ndarray of shape (n_alphas,)
     The penalties and their errors. `fit` warns when the error is still falling at the smallest
     or the largest of them.
 tol : float, default=1e-4
-    Largest duality gap at which the descent ends, over the mean square of the targets (about
-    their mean, with an intercept).
+    Largest duality gap at which the descent ends, divided by the mean square of the targets
+    (about their mean, with an intercept).
 n_jobs : int or None, default=None
-    Threads of BLAS while rows are read, and of the descent, which share the targets; None
+    Threads of BLAS while rows are read, and of the descent, one for each target at most; None
     means every core.
 dual_gap_ : float or ndarray of shape (n_targets,)
     A bound, up to the rounding of the moments, on how far the objective is above its minimum.

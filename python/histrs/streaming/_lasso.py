@@ -161,16 +161,16 @@ class MomentLasso(_Lasso):
     .. math:: \frac{1}{2n} \|y - b - Z w\|^2 + \alpha \rho \|w\|_1
               + \frac{\alpha (1 - \rho)}{2} \|w\|^2,
 
-    with :math:`\rho` the `l1_ratio`, which is that of `Lasso` for 1. It depends on the rows through
-    their moments alone (section 6 of [1]_), so that any number of rows is read once. Coordinate
-    descent on the moments costs `O(D)` for each changed coefficient, whatever `n`; extrapolation
-    of its iterates [2]_ makes up for correlated features.
+    where :math:`\rho` is `l1_ratio`; with 1 it is the objective of `Lasso`. It depends on the rows
+    only through their moments (section 6 of [1]_), so they are read once. Coordinate descent on
+    the moments costs `O(D)` for each changed coefficient, whatever `n`; extrapolation of its
+    iterates [2]_ makes up for correlated features.
 
     Parameters
     ----------
     {alpha}
     l1_ratio : float, default=1.0
-        Fraction :math:`0 < \rho \le 1` of the absolute values in the penalty.
+        Fraction :math:`0 < \rho \le 1` of the L1 norm in the penalty.
     {fit_intercept}
     {tol}
     max_iter : int, default=1000

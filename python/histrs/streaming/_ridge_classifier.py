@@ -64,8 +64,8 @@ def _has_probabilities(model: Any) -> bool:
 class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     r"""Classification by `PCARidge` on targets of 1 for the class of a row and -1 for others.
 
-    All classes share one decomposition (section 6 of [1]_). Only gathering :math:`Z^T y` takes
-    longer with their number, `O(n D c)`.
+    All classes share one decomposition (section 6 of [1]_). Only the time for
+    :math:`Z^T y`, `O(n D c)`, grows with the number `c` of classes.
 
     Parameters
     ----------
@@ -78,15 +78,14 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     blocks : sequence of int, "union" or None, default=None
         Blocks of features with components of their own, as in `PCARidge`.
     calibrate : {"auto", "softmax", "equal-rate"} or None, default="auto"
-        "auto" takes "softmax" if `fit` and `fit_rows` have the rows at hand, and else None.
-        "softmax" makes scores logits: sums of the scores of all classes, with offsets, which
-        maximise the likelihood of left-out labels. Predictions change, mostly for the better.
+        "auto" is "softmax" if `fit` or `fit_rows` can read the rows twice, without a cluster, and
+        else None. "softmax" turns scores into logits by a matrix and offsets, which maximise the
+        likelihood of left-out labels. Predictions change, mostly for the better.
         "equal-rate" shifts the scores of each class until the `calibration_rank`-th highest is the
         same for all (section 7.3 of [1]_ takes the 500th). It suits classes of about the same size,
         and takes one more pass.
     calibration_rank : int, default=None
-        The rank; None takes the mean number of rows of a class. A row of more weight than 1 counts
-        as that many.
+        The rank; None takes the mean number of rows of a class. A row of weight 2 counts as two.
     class_weight : dict, "balanced" or None, default=None
         Factors of the weights of the rows of each class. "balanced" makes all classes weigh the
         same, which needs all rows before the first pass over them. Not for several labels per row.
@@ -97,7 +96,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        The classes; of several labels per row, the numbers of the columns of `y`.
+        The classes; with several labels per row, the numbers of the columns of `y`.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the features.
     intercept_ : ndarray of shape (1,) or (n_classes,)
@@ -107,7 +106,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         with several labels per row. It is missing after `fit_moments` and `partial_fit`, and if
         rows cannot be read again.
     score_thresholds_ : ndarray of shape (n_classes,)
-        With `calibrate`, the scores of that rank before the calibration.
+        With "equal-rate", the score of each class at the calibration rank, before the shift.
     {alpha_}
     {alphas_}
     {selection_}

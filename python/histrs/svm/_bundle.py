@@ -113,7 +113,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     warm_start : bool, default=False
         Whether `fit` keeps the feature map of the last fit and starts from its models.
     random_state : int, RandomState instance or None, default=None
-        Draws the held-out parts.
+        Draws the folds.
     {n_jobs}
     verbose : int, default=0
         1 shows the gap after every pass.
@@ -123,7 +123,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     coef_ : ndarray of shape (1, n_features_out) or (n_classes, n_features_out)
         The models `v`; for a `ProductQuantizer`, the score of each codeword.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        The intercepts; 0 without.
+        The intercepts; 0 without `fit_intercept`.
     {classes_}
     alpha_ : float
         The chosen strength of the regulariser.

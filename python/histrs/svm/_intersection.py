@@ -63,7 +63,7 @@ def _has_probabilities(model: Any) -> bool:
 
 @documented(MACHINES)
 class IntersectionSVC(ClassifierMixin, BaseEstimator):
-    r"""Support vector classifier with the intersection kernel, learned in input space.
+    r"""Support vector classifier with the intersection kernel, without a feature map.
 
     A class is scored by
 
@@ -94,8 +94,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         after half of the passes.
     scale : {"auto", "spread", "none"}, default="auto"
         The units :math:`s_d` of the columns: their standard deviations, or 1. "spread" suits
-        columns of different units, and "none" histograms. "auto" takes "spread" if the mean
-        positive entry of a column is more than a hundred times the one of the median column.
+        columns of different units, and "none" histograms. "auto" takes "spread" if the largest mean
+        positive entry of a column is more than 100 times the median one.
     fit_intercept : bool, default=True
         Whether there is an intercept `b`; it is penalised as the weights are.
     smoothing : {"none", "continuation"}, default="continuation"
@@ -122,7 +122,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     coef_ : ndarray or CSR matrix of shape (1, n_features) or (n_classes, n_features)
         The weights `w`, in the units of the training data.
     intercept_ : ndarray of shape (1,) or (n_classes,)
-        The intercepts `b`; 0 without.
+        The intercepts `b`; 0 without `fit_intercept`.
     offset_, scale_ : ndarray of shape (n_features,)
         The beginnings :math:`o_d` and the units :math:`s_d` of the columns.
     {classes_}

@@ -100,13 +100,13 @@ def sinkhorn_distances(
     Equation 3 of [1]_ with ``reg`` for :math:`1/\lambda`, after [2]_. The plan is
     :math:`T = \mathrm{diag}(u) K \mathrm{diag}(v)` with :math:`K = \exp(-M/\mathrm{reg})`, and its
     scalings are found by alternating :math:`v = b / K^\top u` and :math:`u = a / K v`. Many pairs
-    are iterated side by side, so that a half-step is a matrix product. The iteration is accelerated
-    (Anderson). It runs in single precision as far as that resolves the error, and in the log domain
-    if `K` would underflow. A pair that has converged leaves the block.
+    are iterated side by side, so that a half-step is a matrix product. Anderson's method
+    accelerates the iteration. It runs in single precision while the error allows it, and in the log
+    domain if `K` would underflow. A pair that has converged leaves the block.
 
     Up to the error of the marginals, the distance is at least the exact one
-    (`histrs.metrics.emd_distances`). It tends to the exact one as ``reg`` falls. It is *not* zero
-    between a histogram and itself.
+    (`histrs.metrics.emd_distances`). It tends to the exact one as ``reg`` falls. It is positive
+    between a histogram and itself, unless all mass is in one bin.
 
     Parameters
     ----------
@@ -142,9 +142,9 @@ def sinkhorn_distances(
     Raises
     ------
     ValueError
-        If an entry is negative, NaN or infinite, or if a row has no mass or another sum than the
-        first. The message names row and column. If `M` has the wrong shape, or `reg` is below a
-        billionth of its largest finite entry.
+        If an entry is negative, NaN or infinite, if a row has no mass or another sum than the
+        first, or if `M` has the wrong shape. Also if `reg` is below a billionth of the largest
+        finite entry of `M`.
 
     Warns
     -----
@@ -165,8 +165,8 @@ def sinkhorn_distances(
     >>> X = np.array([[4, 0, 0, 0], [0, 0, 2, 2], [1, 1, 1, 1]]) / 4
     >>> bins = np.arange(4.0)
     >>> M = np.abs(bins[:, None] - bins)
-    >>> sinkhorn_distances(X[:1], X, M=M, reg=0.1).round(3)
-    array([[0. , 2.5, 1.5]])
+    >>> sinkhorn_distances(X[1:2], X, M=M, reg=0.3).round(2)
+    array([[2.5 , 0.03, 1.  ]])
     """
     X, Y = check_pair(X, Y)
     if cost not in ("transport", "regularized"):
