@@ -84,8 +84,8 @@ class MomentLassoCV(MomentRegressor):
     >>> rng = np.random.default_rng(0)
     >>> Z = rng.standard_normal((500, 6))
     >>> y = 3 * Z[:, 1] - Z[:, 4] + rng.standard_normal(500)
-    >>> MomentLassoCV().fit(Z, y).coef_.round(1) + 0
-    array([ 0. ,  3. ,  0. ,  0. , -1. ,  0. ])
+    >>> MomentLassoCV().fit(Z, y).coef_.round() + 0
+    array([ 0.,  3.,  0.,  0., -1.,  0.])
 
     Folds may be days or subjects:
 
