@@ -44,8 +44,9 @@ class MomentLassoCV(MomentRegressor):
     eps : float, default=1e-3
         The last penalty over the first; used if `alphas` is a number.
     cv : int, default=5
-        The number of folds. Row `i` is in fold ``i % cv``; of a dask array, each partition counts
-        its rows from 0. For other folds, give `fit_moments` their moments.
+        The number of folds, which count rows, whatever their weights. Row `i` is in fold
+        ``i % cv``; of a dask array, each partition counts its rows from 0. For other folds, give
+        `fit_moments` their moments.
     {fit_intercept}
     {positive}
     {tol}
