@@ -118,7 +118,7 @@ plt.show()
 
 # %%
 # The features of an image: the strongest direction of the edges in each cell, without its sign.
-(features,) = HOGFeatures().transform(test[:1])
+(features,) = HOGFeatures().cells(test[:1])
 unsigned = features[..., 18:27]
 angle = np.pi * unsigned.argmax(axis=2) / 9 + np.pi / 2  # an edge is across its gradient
 length = unsigned.max(axis=2)

@@ -58,6 +58,7 @@ from histrs.spd import (
 from histrs.streaming import (
     MomentGroupLasso,
     MomentLasso,
+    MomentLassoCV,
     PCARidge,
     PCARidgeClassifier,
     StreamingPCA,
@@ -96,6 +97,7 @@ CASES = [
     Case(lambda: PCARidge()),
     Case(lambda: PCARidgeClassifier()),
     Case(lambda: MomentLasso(0.01)),
+    Case(lambda: MomentLassoCV(alphas=5, cv=3)),
     Case(lambda: MomentGroupLasso(alpha=0.01)),
     Case(lambda: StreamingPCA(2)),
     Case(lambda: SelectRelevant(1.0, n_sweeps=20, random_state=0)),

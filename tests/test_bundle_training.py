@@ -119,6 +119,26 @@ def test_features_whose_squares_overflow_are_refused(rows, input):
 # ---- fits one after the other -------------------------------------------------------------------
 
 
+def test_empty_columns_have_no_weight_and_change_nothing(rng):
+    X = sparse.random_array((60, 15), density=0.3, format="csr", random_state=rng)
+    y = np.arange(60) % 3
+    places = np.sort(rng.choice(2**20, 15, replace=False)).astype(np.int32)
+    wide = sparse.csr_array((X.data, places[X.indices], X.indptr), shape=(60, 2**20))
+    for options in ({}, {"alpha": [1e-2, 1e-3], "cv": 2}, {"fit_intercept": False}):
+        model = BundleSVC(**{"alpha": 1e-2, "random_state": 0, **options})
+        narrow, found = clone(model).fit(X, y), clone(model).fit(wide, y)
+        assert found.coef_.shape == (3, 2**20)
+        np.testing.assert_allclose(found.coef_[:, places], narrow.coef_, atol=1e-12)
+        assert np.count_nonzero(found.coef_) <= 3 * 15
+        np.testing.assert_allclose(found.decision_function(wide), narrow.decision_function(X))
+    # A fit that goes on meets columns that were empty before.
+    first = sparse.csr_array(X.toarray() * (np.arange(15) < 7))
+    goes_on = BundleSVC(alpha=1e-2, tol=1e-6, warm_start=True).fit(first, y).fit(X, y)
+    np.testing.assert_allclose(
+        goes_on.objective_, BundleSVC(alpha=1e-2, tol=1e-6).fit(X, y).objective_, rtol=1e-5
+    )
+
+
 def test_a_fit_forgets_what_another_left(rows):
     X, y = rows
     model = BundleSVC(alpha=[1e-2, 1.0], cv=2, warm_start=True, random_state=0).fit(X, y)

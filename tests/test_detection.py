@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
 
 from histrs import _histrs
 from histrs.detection import (
@@ -43,7 +45,7 @@ def random_image(seed, shape):
 )
 def test_features_are_those_of_the_definition(shape, cell, seed):
     image = random_image(seed, shape).astype(np.float32)
-    (features,) = HOGFeatures(cell).transform([image[..., 0] if shape[2] == 1 else image])
+    (features,) = HOGFeatures(cell).cells([image[..., 0] if shape[2] == 1 else image])
     np.testing.assert_allclose(features, oracle.hog(image.astype(float), cell), atol=2e-5)
 
 
@@ -84,7 +86,7 @@ def test_directions_agree_with_scikit_image():
         )[2, 3, 0, 0]
         nine = np.roll(counts, 1).reshape(9, 2).sum(axis=1)
         expected = 2 * np.minimum(nine / (2 * np.linalg.norm(nine)), 0.2)
-        (features,) = HOGFeatures(8).transform([image])
+        (features,) = HOGFeatures(8).cells([image])
         np.testing.assert_allclose(features[2, 3, 18:27], expected, atol=1e-4)
 
 
@@ -92,7 +94,7 @@ def test_features_know_kinds_of_images():
     rng = np.random.default_rng(0)
     grey = rng.integers(0, 256, (24, 17), dtype=np.uint8)
     hog = HOGFeatures(cell_size=6)
-    (expected,) = hog.fit_transform([grey])
+    (expected,) = hog.fit([grey]).cells([grey])
     opaque = np.dstack([grey, grey, grey, np.full_like(grey, 255)])
     for image in (
         grey / 255,
@@ -101,15 +103,30 @@ def test_features_know_kinds_of_images():
         np.float32(grey / 255),
         grey[..., None],
     ):
-        np.testing.assert_allclose(hog.transform([image])[0], expected, atol=1e-4)
+        np.testing.assert_allclose(hog.cells([image])[0], expected, atol=1e-4)
     clear = opaque.copy()
     clear[..., 3] = 0
     assert not hog.transform([clear])[0].any()
     stack = np.stack([grey, grey])
-    np.testing.assert_array_equal(hog.transform(stack[..., None])[1], expected)
-    assert hog.transform([np.zeros((1, 1))])[0].shape == (1, 1, 31)
+    np.testing.assert_array_equal(hog.cells(stack[..., None])[1], expected)
+    assert hog.cells([np.zeros((1, 1))])[0].shape == (1, 1, 31)
     for n_jobs in (1, 2, 7):
-        np.testing.assert_array_equal(HOGFeatures(6, n_jobs=n_jobs).transform([grey])[0], expected)
+        np.testing.assert_array_equal(HOGFeatures(6, n_jobs=n_jobs).cells([grey])[0], expected)
+
+
+def test_features_are_rows_that_a_pipeline_takes():
+    rng = np.random.default_rng(0)
+    upright = np.arange(40) % 2 == 0
+    stripes = np.tile(np.arange(16) // 2 % 2, (16, 1))
+    images = [0.5 * (stripes if up else stripes.T) + 0.1 * rng.random((16, 16)) for up in upright]
+    model = make_pipeline(HOGFeatures(), LogisticRegression()).fit(images[:20], upright[:20])
+    assert model.score(images[20:], upright[20:]) == 1.0
+    hog = HOGFeatures()
+    features = hog.fit_transform(images)
+    assert features.shape == (40, 4 * 31)
+    np.testing.assert_array_equal(features[3], hog.cells(images)[3].ravel())
+    with pytest.raises(ValueError, match=r"images\[1\] has 1 x 3 cells, and images\[0\] 2 x 2"):
+        hog.transform([images[0], np.zeros((8, 24))])
 
 
 BAD_IMAGES = [

@@ -37,7 +37,7 @@ REGRESSORS = [IntersectionGPRegressor, MinMaxGPRegressor, SPDGPRegressor]
 # What counts rows by its nature, and says so in its docstring: whose neighbours, which of a class
 # are chosen, and steps from row to row.
 COUNT_ROWS = {
-    *("MetricKNNClassifier", "MetricKNNRegressor", "IntersectionSVC"),
+    *("MetricKNNClassifier", "MetricKNNRegressor", "IntersectionSVC", "MomentLassoCV"),
     *("CondensedNN", "FastCondensedNN", "ReducedNN", "RandomSubset", "RandomMutationNN"),
 }
 

@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
+from histrs._checks import memory as _memory
 from histrs._checks.validation import to_core
 from histrs._solvers import cholesky
 from histrs._solvers.block_cg import block_cg
@@ -30,7 +31,6 @@ from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
     Solver,
-    _memory,
 )
 from histrs.gaussian_process._bound import all_pairs
 from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound

@@ -374,6 +374,22 @@ def test_what_is_left_are_the_moments_of_the_other_rows(n, n_left, d, seed):
     assert whole.n == n + 2 * n_left
 
 
+def test_update_and_remove_change_moments(rng):
+    Z, Y = rng.standard_normal((60, 4)), rng.standard_normal((60, 2))
+    weights = rng.random(60)
+    moments = Moments.of(Z, Y, sample_weight=weights)
+    assert moments.remove(Z[:20], Y[:20], weights[:20]) is moments
+    rest = Moments.of(Z[20:], Y[20:], sample_weight=weights[20:])
+    assert_close(moments.H, rest.H, 1e-12)
+    assert_close(moments.v, rest.v, 1e-12)
+    before = bits(moments)
+    with pytest.raises(ValueError, match="were added"):
+        moments.remove(100 * Z, Y)
+    assert bits(moments) == before
+    moments.update(Z[:20], Y[:20], weights[:20])
+    assert_close(moments.H, Moments.of(Z, Y, sample_weight=weights).H, 1e-12)
+
+
 def test_rows_that_are_not_there_cannot_be_taken_away(rng):
     X = rng.normal(size=(30, 3))
     moments = Moments.of(X)

@@ -5,13 +5,14 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
+from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import ElasticNet, MultiTaskLasso, lasso_path
+from sklearn.linear_model import ElasticNet, ElasticNetCV, MultiTaskLasso, lasso_path
 
-from histrs.streaming import MomentGroupLasso, MomentLasso, Moments
+from histrs.streaming import MomentGroupLasso, MomentLasso, MomentLassoCV, Moments
 from tests.helpers import assert_close
 from tests.oracles import moments as oracle
 
@@ -261,3 +262,84 @@ def test_moments_without_targets_or_numbers_are_refused(rng):
         MomentLasso().path(Moments.of(Z, Z), eps=2.0)
     with pytest.raises(ValueError, match="overflow"), np.errstate(all="ignore"):
         MomentLasso().fit(Z * 1e300, Z[:, 0])
+
+
+# ---- coefficients that must not be negative, and the penalty by cross-validation -----------------
+
+
+def of_folds(n, n_folds):
+    places = np.arange(n) % n_folds
+    return [(np.flatnonzero(places != k), np.flatnonzero(places == k)) for k in range(n_folds)]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(8, 40), st.integers(1, 12), st.sampled_from([0.3, 1.0]), st.integers(0, 10**6))
+def test_positive_coefficients_are_scikit_learns(n, d, l1_ratio, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d)) + 1
+    y = X @ rng.standard_normal(d) + rng.standard_normal(n)
+    options = {"l1_ratio": l1_ratio, "positive": True}
+    theirs = ElasticNet(0.05, tol=1e-12, max_iter=100_000, **options).fit(X, y)
+    ours = MomentLasso(0.05, tol=1e-13, max_iter=100_000, **options).fit(X, y)
+    assert np.all(ours.coef_ >= 0)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, atol=1e-4 * (1 + np.abs(y).max()))
+    # A start from coefficients of another fit.
+    again = MomentLasso(0.05, warm_start=True, tol=1e-13, max_iter=100_000, l1_ratio=l1_ratio)
+    again.fit(X, y).set_params(positive=True).fit(X, y)
+    np.testing.assert_allclose(again.coef_, ours.coef_, atol=1e-4 * (1 + np.abs(y).max()))
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"positive": True}, {"fit_intercept": False}, {"l1_ratio": 0.5}], ids=repr
+)
+def test_cross_validation_is_scikit_learns(rng, options):
+    n = 204
+    X = rng.standard_normal((n, 10)) + 2
+    y = X[:, :3] @ [2.0, -1.0, 0.5] + rng.standard_normal(n)
+    theirs = ElasticNetCV(
+        cv=of_folds(n, 4), alphas=30, tol=1e-11, max_iter=100_000, **{"l1_ratio": 1.0, **options}
+    ).fit(X, y)
+    chunks = [(X[i : i + 37], y[i : i + 37]) for i in range(0, n, 37)]
+    model = MomentLassoCV(cv=4, alphas=30, tol=1e-12, **options)
+    parts = [Moments.of(X[k::4], y[k::4]) for k in range(4)]
+    for fitted in (
+        clone(model).fit(X, y),
+        clone(model).fit(sparse.csr_array(X), y),
+        clone(model).fit_rows(iter(chunks)),
+        clone(model).fit_moments(parts),
+    ):
+        np.testing.assert_allclose(fitted.alphas_, theirs.alphas_, rtol=1e-9)
+        np.testing.assert_allclose(fitted.mse_path_, theirs.mse_path_, rtol=1e-6)
+        assert fitted.alpha_ == pytest.approx(theirs.alpha_)
+        np.testing.assert_allclose(fitted.coef_, theirs.coef_, atol=1e-6)
+        assert fitted.intercept_ == pytest.approx(theirs.intercept_, abs=1e-6)
+
+
+def test_cross_validation_weighs_rows_and_takes_several_targets(rng):
+    X = rng.standard_normal((60, 4))
+    Y = np.column_stack([X[:, 0], X[:, 1] - X[:, 2]]) + 0.1 * rng.standard_normal((60, 2))
+    # A row of weight 2 is two equal rows, in the fold of the one.
+    weights = np.tile([1.0, 2.0, 0.0], 20)
+    places = np.arange(60) % 3
+    folds = [
+        Moments.of(
+            np.repeat(X[places == k], 1 + (k == 1), axis=0),
+            np.repeat(Y[places == k], 1 + (k == 1), axis=0),
+        )
+        for k in range(2)
+    ]
+    model = MomentLassoCV(cv=3, alphas=[0.1, 0.01])
+    with pytest.raises(ValueError, match=r"\[20.0, 40.0, 0\] rows"):
+        model.fit(X, Y, weights)
+    found = MomentLassoCV(cv=6, alphas=[0.1, 0.01])
+    with pytest.raises(ValueError, match="two folds or more"):
+        found.fit_moments(folds[:1])
+    found.fit_moments(folds)
+    assert found.mse_path_.shape == (2, 2)
+    assert found.coef_.shape == (2, 4)
+    assert found.dual_gap_.shape == (2,)
+    of_each = [MomentLassoCV(alphas=[0.1, 0.01]).fit(X, y).mse_path_ for y in Y.T]
+    np.testing.assert_allclose(
+        MomentLassoCV(alphas=[0.1, 0.01]).fit(X, Y).mse_path_, np.mean(of_each, axis=0), rtol=1e-9
+    )
+    assert not hasattr(found, "partial_fit")

@@ -2,6 +2,7 @@
 
 import itertools
 import pickle
+import re
 import signal
 
 import numpy as np
@@ -21,6 +22,7 @@ from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
 from histrs.streaming import (
     MomentGroupLasso,
     MomentLasso,
+    MomentLassoCV,
     Moments,
     PCARidge,
     PCARidgeClassifier,
@@ -151,8 +153,12 @@ def test_classes_of_chunks_are_those_of_all_rows(rng, n_classes):
     )
     with pytest.raises(ValueError, match=r"in chunk|is not one of the"):
         parts.fit_rows(chunks, classes=names[:-1] if n_classes > 2 else ["class 0", "class 2"])
-    with pytest.raises(ValueError, match="classes is needed"):
-        parts.fit_rows(chunks)
+    found = PCARidgeClassifier(2).fit_rows(chunks)
+    np.testing.assert_array_equal(found.classes_, names)
+    assert_close(found.coef_, parts.coef_, 1e-7)
+    for needs in ({"class_weight": {"class 0": 2.0}}, {"blocks": [2, 2]}):
+        with pytest.raises(ValueError, match="classes is needed with"):
+            PCARidgeClassifier(2, **needs).fit_rows(chunks)
     with pytest.raises(ValueError, match="greater than one"):
         parts.fit_rows(chunks, classes=["class 0"])
 
@@ -318,6 +324,8 @@ def test_every_pass_shows_its_progress(rng, monkeypatch, capsys):
     Moments.of(Z, chunk_size=10, verbose=1)
     err = capsys.readouterr().err
     assert err.splitlines()[-1] == "moments: iteration 3, 30 rows"
+    # The first chunk tells how long a pass takes.
+    assert re.match(r"moments: iteration 1, 10 rows, about \d+\.\d s left$", err.splitlines()[0])
     model = PCARidgeClassifier(
         2, blocks=[2, 2], calibrate="equal-rate", selection="loo", verbose=1, n_jobs=1
     )
@@ -389,6 +397,54 @@ def test_a_class_may_come_later(rows):
     y = np.repeat([0, 1, 2], 30)
     model = in_chunks(PCARidgeClassifier(), X, y, classes=[2, 0, 1])
     np.testing.assert_array_equal(model.classes_, [0, 1, 2])
+
+
+def test_classes_are_found_in_one_pass_in_any_order(rows):
+    X, _ = rows
+    y = np.repeat(["c", "b", "a"], 30)
+    for labels in (y, np.where(y == "a", "b", y), np.repeat([7, -1, 3], 30)):
+        weights = np.arange(90.0)
+        whole = PCARidgeClassifier(selection="gcv", calibrate=None).fit(X, labels, weights)
+        chunks = (
+            (X[i : i + 20], labels[i : i + 20], weights[i : i + 20]) for i in range(0, 90, 20)
+        )
+        found = PCARidgeClassifier().fit_rows(chunks)
+        np.testing.assert_array_equal(found.classes_, np.unique(labels))
+        assert_close(found.coef_, whole.coef_, 1e-9)
+    with pytest.raises(ValueError, match="no rows with classes"):
+        PCARidgeClassifier().fit_rows([X[:50], X[50:]])
+    with pytest.raises(ValueError, match="greater than one"):
+        PCARidgeClassifier().fit_rows([(X, np.zeros(90))])
+
+
+def test_labels_come_in_chunks(rows):
+    X, _ = rows
+    labels = np.column_stack([X[:, 0] > 0.5, X[:, 1] > 0.3]).astype(int)
+    chunked = in_chunks(PCARidgeClassifier(), X, labels)
+    whole = PCARidgeClassifier(selection="gcv", calibrate=None).fit(X, labels)
+    assert_close(chunked.coef_, whole.coef_, 1e-7)
+    np.testing.assert_array_equal(chunked.predict(X), whole.predict(X))
+    for other in (np.arange(90) % 2, np.column_stack([labels, labels])):
+        with pytest.raises(ValueError, match=r"classes is needed|has shape \(90, 4\)"):
+            chunked.partial_fit(X, other)
+    with pytest.raises(ValueError, match="must be None"):
+        PCARidgeClassifier().partial_fit(X, labels, classes=[0, 1])
+
+
+def test_dask_arrays_come_in_chunks(rows):
+    dask_array = pytest.importorskip("dask.array")
+    X, Y = rows
+    parts = [dask_array.from_array(part, chunks=(20, *part.shape[1:])) for part in (X, Y, Y[:, 0])]
+    for y, of_dask in ((Y, parts[1]), (Y[:, 0], parts[2])):
+        expected = MomentLasso(0.01).partial_fit(X, y).partial_fit(X, 2 * y)
+        found = MomentLasso(0.01).partial_fit(parts[0], of_dask).partial_fit(parts[0], 2 * of_dask)
+        assert_close(found.coef_, expected.coef_, 1e-9)
+    labels = np.arange(90) % 3
+    expected = PCARidgeClassifier().partial_fit(X, labels, classes=[0, 1, 2])
+    found = PCARidgeClassifier().partial_fit(
+        parts[0], dask_array.from_array(labels, chunks=20), classes=[0, 1, 2]
+    )
+    assert_close(found.coef_, expected.coef_, 1e-9)
 
 
 def test_what_does_not_fit_changes_nothing(rows):
@@ -762,3 +818,52 @@ def test_columns_of_little_variance_are_not_lost():
     y = 1e5 * X[:, 4]
     model = PCARidge(alphas=1e-14).fit(X, y)
     np.testing.assert_allclose(model.predict(X), y, atol=1e-3)
+
+
+# ---- a fit that was interrupted --------------------------------------------------------------
+
+
+def _broken(chunks, after):
+    for number, chunk in enumerate(chunks):
+        if number == after:
+            raise KeyboardInterrupt
+        yield chunk
+
+
+@pytest.mark.parametrize("model", [PCARidge(), PCARidgeClassifier(), MomentLasso(0.01)], ids=repr)
+def test_an_interrupted_fit_goes_on(model, rows, tmp_path):
+    X, Y = rows
+    y = np.arange(90) % 3 if isinstance(model, PCARidgeClassifier) else Y[:, 0]
+    given = {"classes": [0, 1, 2]} if isinstance(model, PCARidgeClassifier) else {}
+    chunks = [(X[i : i + 2], y[i : i + 2]) for i in range(0, 90, 2)]
+    file = tmp_path / "moments"
+    with pytest.raises(KeyboardInterrupt):
+        model.fit_rows(_broken(chunks, 40), checkpoint=file, **given)
+    assert 0 < Moments.load(file).n < 80
+    resumed = clone(model).fit_rows(iter(chunks), checkpoint=file, **given)
+    np.testing.assert_array_equal(resumed.coef_, clone(model).fit_rows(iter(chunks), **given).coef_)
+    assert Moments.load(file).n == 90
+    with pytest.raises(ValueError, match="not the one that was consumed"):
+        model.fit_rows([(X[2:4], y[2:4]), *chunks[1:]], checkpoint=file, **given)
+
+
+def test_checkpoints_that_are_not_possible_are_refused(rows, tmp_path):
+    X, Y = rows
+    with pytest.raises(ValueError, match="blocks=None"):
+        PCARidge(2, blocks=[2, 3]).fit_rows(X, Y, checkpoint=tmp_path / "a")
+    with pytest.raises(ValueError, match="classes is needed with checkpoint"):
+        PCARidgeClassifier().fit_rows([(X, np.arange(90) % 3)], checkpoint=tmp_path / "a")
+    with pytest.raises(ValueError, match=r"Moments\.of\(rows, Y, checkpoint"):
+        MomentLassoCV().fit_rows(X, Y, checkpoint=tmp_path / "a")
+    assert not list(tmp_path.iterdir())
+    # The rows are fewer than the features, and a file is asked for nevertheless.
+    PCARidge().fit_rows(X[:4], Y[:4, 0], checkpoint=tmp_path / "few")
+    assert Moments.load(tmp_path / "few").n == 4
+
+
+def test_more_columns_than_memory_has_room_for_are_refused():
+    X = sparse.csr_array(([1.0, 2.0], ([0, 1], [5, 10**6])), shape=(2, 2**21))
+    with pytest.raises(
+        ValueError, match=r"2,097,152 columns take .* GB.* at most [\d,]+ columns fit"
+    ):
+        MomentLasso().fit(X, [0.0, 1.0])

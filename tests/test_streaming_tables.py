@@ -2,13 +2,16 @@
 
 import gzip
 import json
+import re
 import signal
 
 import numpy as np
 import pandas as pd
 import polars
 import pytest
+from scipy import sparse
 from sklearn.compose import ColumnTransformer
+from sklearn.datasets import dump_svmlight_file
 from sklearn.preprocessing import MaxAbsScaler, OneHotEncoder
 
 from histrs.kernel_approximation import ExpChi2Sampler
@@ -19,6 +22,7 @@ from histrs.streaming import (
     PCARidge,
     PCARidgeClassifier,
     StreamingPCA,
+    Table,
 )
 from tests.helpers import assert_close, start_python
 from tests.test_streaming import bits
@@ -136,6 +140,144 @@ def test_several_targets_and_a_checkpoint(data, tmp_path):
         tmp_path / "rows.csv", ["y", "w"], chunk_size=100, checkpoint=tmp_path / "kept"
     )
     np.testing.assert_array_equal(again.H, first.H)
+
+
+def test_columns_are_chosen_by_name(data, tmp_path):
+    X, y, w = data
+    frame = frame_of(X, y, w).assign(id=np.arange(len(X)), note="text that is no number")
+    expected = PCARidge().fit(X[:, [3, 0]], y)
+    (tmp_path / "parts").mkdir()
+    frame[:400].to_parquet(tmp_path / "parts" / "a.parquet")
+    frame[400:][frame.columns[::-1]].to_parquet(tmp_path / "parts" / "b.parquet")
+    frame.to_csv(tmp_path / "rows.tsv", index=False, sep="\t")
+    frame.to_csv(tmp_path / "rows.data", index=False, sep="|")
+    wanted = ["d", "a"]
+    others = ["b", "c", "w", "id", "note"]
+    for table in (
+        Table(tmp_path / "parts", columns=wanted),
+        Table(tmp_path / "rows.tsv", columns=wanted),
+        Table(tmp_path / "rows.data", columns=wanted, separator="|"),
+        Table(polars.from_pandas(frame).lazy(), columns=wanted),
+        Table(tmp_path / "rows.tsv", drop=others),
+        Table(tmp_path / "parts", drop=others),
+    ):
+        model = PCARidge().fit_rows(table, "y")
+        assert sorted(model.feature_names_in_) == ["a", "d"]
+        known = model.feature_names_in_.tolist()
+        order = [known.index(name) for name in wanted]
+        np.testing.assert_allclose(model.coef_[order], expected.coef_, rtol=1e-9)
+    with pytest.raises(ValueError, match="columns and drop are given"):
+        Table(tmp_path / "parts", columns=["a"], drop=["b"])
+    for options in ({"columns": ["a", "z"]}, {"drop": ["z"]}):
+        with pytest.raises(ValueError, match="has no column 'z'"):
+            Moments.of(Table(tmp_path / "parts", **options))
+    with pytest.raises(ValueError, match="is no table: give Parquet"):
+        Moments.of(Table(tmp_path / "rows.data"))
+
+
+def test_predictions_of_what_is_not_in_memory(data, tmp_path):
+    X, y, w = data
+    frame = frame_of(X, y, w)
+    labels = np.where(y > 0, "up", "down")
+    model = PCARidge().fit(frame[NAMES], y)
+    classifier = PCARidgeClassifier().fit(frame[NAMES], labels)
+    expected = model.score(frame[NAMES], y, w), classifier.score(frame[NAMES], labels, w)
+    for name, rows in sources(frame.assign(label=labels), tmp_path).items():
+        np.testing.assert_allclose(model.predict(rows), model.predict(frame[NAMES]), err_msg=name)
+        found = (
+            model.score(rows, "y", sample_weight="w"),
+            classifier.score(rows, "label", sample_weight="w"),
+        )
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
+        np.testing.assert_allclose(
+            classifier.predict_proba(rows), classifier.predict_proba(frame[NAMES]), atol=1e-12
+        )
+    np.save(tmp_path / "rows.npy", X)
+    unnamed = PCARidge().fit(X, y)
+    np.testing.assert_allclose(unnamed.score(tmp_path / "rows.npy", y, w), expected[0])
+    chunks = [(X[i : i + 300], y[i : i + 300]) for i in range(0, 1000, 300)]
+    np.testing.assert_allclose(unnamed.score(iter(chunks)), unnamed.score(X, y))
+    sampler = ExpChi2Sampler(6, random_state=0).fit(frame[NAMES])
+    mapped = PCARidge().fit_rows(
+        Table(tmp_path / "csv", columns=NAMES), "y", feature_map=sampler, sample_weight="w"
+    )
+    np.testing.assert_allclose(
+        mapped.score(tmp_path / "whole.pq", "y", feature_map=sampler),
+        mapped.score(frame[NAMES], y, feature_map=sampler),
+        rtol=1e-9,
+    )
+    with pytest.raises(ValueError, match="has no column 'd'"):
+        model.predict(polars.from_pandas(frame[NAMES[:3]]).lazy())
+
+
+def test_names_of_columns_of_frames(data, tmp_path):
+    X, y, w = data
+    frame = frame_of(X, y, w)
+    expected = PCARidge().fit(frame[NAMES], y, w).coef_
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    reader = pd.read_csv(tmp_path / "rows.csv", chunksize=300)
+    chunks = [polars.from_pandas(frame[i : i + 300]) for i in range(0, 1000, 300)]
+    for rows in (reader, chunks, frame):
+        model = PCARidge().fit_rows(rows, "y", sample_weight="w")
+        assert model.feature_names_in_.tolist() == NAMES
+        np.testing.assert_allclose(model.coef_, expected, rtol=1e-6)
+    found = PCARidgeClassifier().fit_rows(chunks, "w")
+    np.testing.assert_array_equal(found.classes_, [0, 1, 2])
+    with pytest.raises(ValueError, match="no column 'z'"):
+        Moments.of(frame, "z")
+    with pytest.raises(ValueError, match="need frames"):
+        Moments.of([X], "y")
+
+
+@pytest.mark.parametrize("zero_based", [False, True])
+def test_svmlight_files_are_their_rows(rng, tmp_path, monkeypatch, zero_based):
+    X = sparse.random_array((300, 12), density=0.3, format="csr", random_state=rng)
+    X[0, 0] = 1.0
+    y, w = rng.integers(0, 3, 300), rng.random(300)
+    dump_svmlight_file(X, y, str(tmp_path / "rows.svm"), zero_based=zero_based)
+    # The file is cut anywhere.
+    monkeypatch.setattr("histrs.streaming._readers._SVMLIGHT_BYTES", 1000)
+    expected = Moments.of(X, y, sample_weight=w)
+    for chunk_size in (7, 4096):
+        found = Moments.of(tmp_path / "rows.svm", sample_weight=w, chunk_size=chunk_size)
+        assert_close(found.H, expected.H, 1e-9)
+        assert_close(found.v, expected.v, 1e-9)
+    model = PCARidgeClassifier().fit_rows(tmp_path / "rows.svm")
+    assert model.score(tmp_path / "rows.svm") == model.score(X, y)
+    with pytest.raises(ValueError, match="targets of its own"):
+        Moments.of(tmp_path / "rows.svm", y)
+    with pytest.raises(ValueError, match="a weight for each row"):
+        Moments.of(tmp_path / "rows.svm", sample_weight=w[:-1])
+    for text, message in (("1 a:b\n", "no svmlight file"), ("1\n2\n", "no entries")):
+        (tmp_path / "bad.svm").write_text(text)
+        with pytest.raises(ValueError, match=message):
+            Moments.of(tmp_path / "bad.svm")
+
+
+def test_sparse_arrays_of_files(rng, tmp_path):
+    X = sparse.random_array((50, 6), density=0.3, format="coo", random_state=rng)
+    sparse.save_npz(tmp_path / "rows.npz", X)
+    found, expected = Moments.of(tmp_path / "rows.npz"), Moments.of(X.toarray())
+    np.testing.assert_array_equal(found.H, expected.H)
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet", "npy", "svm"])
+def test_passes_over_files_say_how_long_they_take(kind, rng, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("histrs._progress.tqdm", None)
+    frame, file = pd.DataFrame(rng.random((900, 3)), columns=list("abc")), tmp_path / f"rows.{kind}"
+    if kind == "csv":
+        frame.to_csv(file, index=False)
+    elif kind == "parquet":
+        frame.to_parquet(file)
+    elif kind == "npy":
+        np.save(file, frame.to_numpy())
+    else:
+        dump_svmlight_file(frame.to_numpy(), frame.a, str(file))
+    Moments.of(file, chunk_size=100, verbose=1)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 9
+    assert re.search(r"rows, about \d+\.\d s left$", lines[0])
+    assert lines[-1].endswith("900 rows")
 
 
 def test_tables_that_cannot_be_read(data, tmp_path):
@@ -294,7 +436,7 @@ def test_moments_are_matched_by_name(parts):
         (second.drop(columns="b"), "has no column 'b'"),
         (second.assign(d=1.0), "has a column 'd', unlike"),
     ):
-        for act in (a.merge, a.remove):
+        for act in (a.merge, a.subtract):
             with pytest.raises(ValueError, match=f"other {message}"):
                 act(Moments.of(bad))
         before = a.H.copy()

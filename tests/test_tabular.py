@@ -33,6 +33,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import get_tags
 
+from histrs._checks.memory import free_memory, physical_memory
 from histrs._frames import columns_of
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
@@ -45,7 +46,6 @@ from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.distances import _Evidence, learn
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
-from histrs.gaussian_process._memory import free_memory, physical_memory
 from histrs.gaussian_process._tabular import base, classification, groups, members, regression
 from histrs.gaussian_process._tabular import numbers as columns
 from histrs.gaussian_process._tabular.blend import ClassPool, simplex_weights

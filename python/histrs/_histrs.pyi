@@ -454,6 +454,7 @@ def group_lasso_path(
     moments: tuple[_Float64, _Float64, _Float64],
     groups: tuple[NDArray[np.int64], _Float64],
     penalties: list[tuple[float, float]],
+    positive: bool,
     start: _Float64,
     tol: float,
     max_iter: int,

@@ -81,17 +81,27 @@ class SearchProgress(_Progress):
 
 
 class RowsProgress(_Progress):
-    """Shows how many rows a pass has read; `n_chunks` is None where it is not known."""
+    """Shows how many rows a pass has read, and about how long the rest takes.
+
+    `n_chunks` is about how many there are, or None where it is not known.
+    """
 
     def __init__(self, description: str, n_chunks: int | None, verbose: int) -> None:
         super().__init__(description, verbose, n_chunks)
         self._n_rows = 0
+        self._start = time.monotonic()
 
     def __call__(self, n_rows: int) -> None:
         """Show that so many more rows were read."""
-        if self._verbose:
-            self._n_rows += n_rows
-            self._show(f"{self._n_rows:,} rows")
+        if not self._verbose:
+            return
+        self._n_rows += n_rows
+        done, left = self._n_iter + 1, ""
+        # A bar has its own estimate.
+        if self._bar is None and self._total is not None and self._total > done:
+            seconds = (time.monotonic() - self._start) / done * (self._total - done)
+            left = f", about {seconds:.1f} s left"
+        self._show(f"{self._n_rows:,} rows{left}")
 
 
 class TrainingProgress(_Progress):

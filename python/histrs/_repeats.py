@@ -121,17 +121,25 @@ def _groups(X: Any, Y: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]
 
 
 def _differ(X: Any, Y: NDArray[Any]) -> bool:
-    """Say whether all rows of an array differ for certain, by numbers that equal rows share."""
-    if is_sparse(X):
-        return False
+    """Say whether all rows differ for certain, by numbers that equal rows share."""
     mixed = np.zeros(len(Y), dtype=np.uint64)
-    for rows in (X, Y):
-        for column in rows.reshape(len(Y), -1).T:
-            # Of one sign of zero.
-            mixed ^= (column.astype(np.float64) + 0.0).view(np.uint64)
-            mixed *= _ODD
-            mixed ^= mixed >> np.uint64(32)
+    if is_sparse(X):
+        entries = _mixed(_mixed(np.zeros(X.nnz, dtype=np.uint64), X.indices), X.data)
+        filled = np.diff(X.indptr) > 0
+        mixed[filled] = np.add.reduceat(entries, X.indptr[:-1][filled]) if X.nnz else 0
+    else:
+        for column in X.reshape(len(Y), -1).T:
+            mixed = _mixed(mixed, column)
+    for column in Y.reshape(len(Y), -1).T:
+        mixed = _mixed(mixed, column)
     return len(np.unique(mixed)) == len(Y)
+
+
+def _mixed(mixed: NDArray[np.uint64], values: NDArray[Any]) -> NDArray[np.uint64]:
+    """Return numbers into which further ones are mixed."""
+    # Of one sign of zero.
+    mixed = (mixed ^ (values.astype(np.float64) + 0.0).view(np.uint64)) * _ODD
+    return mixed ^ (mixed >> np.uint64(32))
 
 
 def _keys(X: Any, Y: NDArray[Any]) -> Iterator[bytes]:

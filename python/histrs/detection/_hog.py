@@ -65,10 +65,12 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
     >>> import numpy as np
     >>> from histrs.detection import HOGFeatures
     >>> image = np.tile(np.linspace(0, 1, 48), (32, 1))
-    >>> (features,) = HOGFeatures().transform([image])
-    >>> features.shape
+    >>> HOGFeatures().transform([image]).shape
+    (1, 744)
+    >>> (cells,) = HOGFeatures().cells([image])
+    >>> cells.shape
     (4, 6, 31)
-    >>> int(features[1, 1, :18].argmax())
+    >>> int(cells[1, 1, :18].argmax())
     0
     """
 
@@ -99,8 +101,36 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
         check_images(X)
         return self
 
-    def transform(self, X: Images) -> list[NDArray[np.float32]] | NDArray[np.float32]:
-        """Describe images.
+    def transform(self, X: Images) -> NDArray[np.float32]:
+        """Describe images of one size by rows, which every estimator takes.
+
+        Parameters
+        ----------
+        X : list of arrays of shape (rows, columns), (rows, columns, 3) or (rows, columns, 4)
+            Images with the same number of cells: uint8, or floats in [0, 1].
+
+        Returns
+        -------
+        features : ndarray of shape (n_images, n_rows * n_columns * 31)
+            The features of the cells of each image, one cell after the other.
+
+        Raises
+        ------
+        ValueError
+            If an image has other cells than the first.
+        """
+        cells = self.cells(X)
+        for i, part in enumerate(cells):
+            if part.shape != cells[0].shape:
+                raise ValueError(
+                    f"images[{i}] has {part.shape[0]} x {part.shape[1]} cells, and images[0] "
+                    f"{cells[0].shape[0]} x {cells[0].shape[1]}: make images of one size, or call "
+                    "cells."
+                )
+        return np.stack([part.ravel() for part in cells])
+
+    def cells(self, X: Images) -> list[NDArray[np.float32]]:
+        """Describe the cells of images of any sizes.
 
         Parameters
         ----------

@@ -34,6 +34,10 @@ selection_ : str
     The kind of errors: "loo" or "gcv".
 alpha_ : float
     The chosen penalty.
+l1_ratio : float, default=1.0
+    Fraction :math:`0 < \rho \le 1` of the absolute values in the penalty.
+positive : bool, default=False
+    Whether coefficients must not be negative.
 """)
 
 PASSES = by_name("""
@@ -48,14 +52,26 @@ feature_map : estimator, default=None
     A fitted transformer, applied to a chunk at a time. The model is one of its features.
 chunk_size : int, default=4096
     Rows to a chunk, where `rows` is not an iterable.
+checkpoint : path-like, default=None
+    A file for the moments of the first pass, as in `Moments.of`: after an interruption the same
+    call goes on from there.
 """) | {
     "weights_of_rows": """
 sample_weight : {array-like of shape (n_rows,), str}, default=None
     Weights of the rows, as `Moments.of` takes them.
 """,
     "rows_to_predict": """
-X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    Finite rows; with a `feature_map` those that it takes.
+X : {array-like, sparse matrix, path, Table, iterator} of shape (n_samples, n_features)
+    Finite rows; with a `feature_map` those that it takes. Of a table the features are read, and no
+    other columns.
+""",
+    "targets_to_score": """
+y : {array-like of shape (n_samples,) or (n_samples, n_targets), str, list of str}, default=None
+    Targets, or of a table the columns that hold them. None where the rows come with targets.
+""",
+    "weights_to_score": """
+sample_weight : {array-like of shape (n_samples,), str}, default=None
+    Weights of the rows, or the column that holds them.
 """,
     "feature_map_of_fit": """
 feature_map : estimator, default=None

@@ -45,6 +45,10 @@ class _Lasso(MomentRegressor):
         """Return the strengths of the norms and of the squares."""
         return alpha, 0.0
 
+    def _is_positive(self) -> bool:
+        """Say whether coefficients must not be negative."""
+        return False
+
     def path(
         self, moments: Moments, *, alphas: int | ArrayLike = 100, eps: float = 1e-3
     ) -> tuple[Array, Array, Array]:
@@ -78,14 +82,27 @@ class _Lasso(MomentRegressor):
         """
         self._validate_params()
         check_labelled(moments)
-        error = SquaredError.of(moments, self.fit_intercept)
-        groups = self._groups(moments.n_features)
-        gram = groups.diagonalise(error.gram)
-        values = self._alphas(alphas, eps, np.max(groups.norms(groups.rotate(error.cross))))
+        error, groups, gram = self._problem(moments)
+        values = self._alphas(alphas, eps, self._largest(groups, error))
         start = np.zeros_like(error.cross)
         coefs, gaps, _ = self._descend(error, groups, gram, values, start)
         coefs, gaps = np.moveaxis(coefs, 0, -1), gaps.T
         return values, *((coefs[0], gaps[0]) if moments.n_targets == 1 else (coefs, gaps))
+
+    def _largest(self, groups: Groups, error: SquaredError) -> float:
+        """Return the strength of the norms from which on all coefficients are zero."""
+        cross = groups.rotate(error.cross)
+        return float(np.max(groups.norms(np.maximum(cross, 0) if self._is_positive() else cross)))
+
+    def _problem(self, moments: Moments) -> tuple[SquaredError, Groups, Array]:
+        error = SquaredError.of(moments, self.fit_intercept)
+        groups = self._groups(moments.n_features)
+        return error, groups, groups.diagonalise(error.gram)
+
+    def _penalties(self, moments: Moments, alphas: int | ArrayLike, eps: float) -> Array:
+        """Return the penalties that `path` takes, in descending order."""
+        error = SquaredError.of(moments, self.fit_intercept)
+        return self._alphas(alphas, eps, self._largest(self._groups(moments.n_features), error))
 
     def _alphas(self, alphas: int | ArrayLike, eps: float, largest: float) -> Array:
         if isinstance(alphas, int | np.integer):
@@ -102,10 +119,8 @@ class _Lasso(MomentRegressor):
 
     def _learn(self, moments: Moments) -> None:
         check_labelled(moments)
-        error = SquaredError.of(moments, self.fit_intercept)
-        groups = self._groups(moments.n_features)
+        error, groups, gram = self._problem(moments)
         start = self._start(error.cross.shape)
-        gram = groups.diagonalise(error.gram)
         coefs, gaps, n_iter = self._descend(error, groups, gram, np.array([self.alpha]), start)
         self.coef_, self.dual_gap_, self.n_iter_ = coefs[0], gaps[0], n_iter[0]
         self.intercept_ = error.y_mean - self.coef_ @ error.mean
@@ -114,6 +129,7 @@ class _Lasso(MomentRegressor):
         if not self.warm_start or not hasattr(self, "coef_"):
             return np.zeros(shape)
         start = np.atleast_2d(self.coef_)
+        start = np.maximum(start, 0.0) if self._is_positive() else start
         if start.shape != shape:
             raise ValueError(
                 f"warm_start=True, but coef_ has shape {start.shape} and these data need {shape}; "
@@ -129,6 +145,7 @@ class _Lasso(MomentRegressor):
             (gram, groups.rotate(error.cross), error.y_squares),
             (groups.ends, groups.weights),
             [self._penalty(float(alpha)) for alpha in alphas],
+            self._is_positive(),
             groups.rotate(start),
             self.tol,
             self.max_iter,
@@ -169,9 +186,9 @@ class MomentLasso(_Lasso):
     Parameters
     ----------
     {alpha}
-    l1_ratio : float, default=1.0
-        Fraction :math:`0 < \rho \le 1` of the L1 norm in the penalty.
+    {l1_ratio}
     {fit_intercept}
+    {positive}
     {tol}
     max_iter : int, default=1000
         Most passes over the coefficients; a ConvergenceWarning says when they did not suffice.
@@ -194,6 +211,7 @@ class MomentLasso(_Lasso):
 
     See Also
     --------
+    MomentLassoCV : Chooses `alpha` by cross-validation.
     Moments.of : Moments of files and of iterables, for `fit_moments`.
 
     References
@@ -225,6 +243,7 @@ class MomentLasso(_Lasso):
         *,
         l1_ratio: float = 1.0,
         fit_intercept: bool = True,
+        positive: bool = False,
         tol: float = 1e-4,
         max_iter: int = 1000,
         warm_start: bool = False,
@@ -234,6 +253,7 @@ class MomentLasso(_Lasso):
         self.alpha = alpha
         self.l1_ratio = l1_ratio
         self.fit_intercept = fit_intercept
+        self.positive = positive
         self.tol = tol
         self.max_iter = max_iter
         self.warm_start = warm_start
@@ -245,6 +265,9 @@ class MomentLasso(_Lasso):
 
     def _penalty(self, alpha: float) -> tuple[float, float]:
         return alpha * self.l1_ratio, alpha * (1.0 - self.l1_ratio)
+
+    def _is_positive(self) -> bool:
+        return bool(self.positive)
 
 
 @documented(STREAMS)

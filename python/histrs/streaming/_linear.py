@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar, Self, cast
+from os import PathLike
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn import base
 from sklearn.base import MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.metrics import r2_score
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from histrs._checks.rows import in_row_blocks
 from histrs._checks.validation import unchanged_on_error, validate_data
+from histrs._distributed.rows import is_dask
 from histrs._estimator import BaseEstimator, documented
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs._weights import weighs_nothing
 from histrs.streaming._docs import PASSES
-from histrs.streaming._moments import Moments
-from histrs.streaming._readers import given
+from histrs.streaming._moments import Moments, moments_of
+from histrs.streaming._names import ColumnNames
+from histrs.streaming._readers import given, is_stream
 from histrs.streaming._rows import ROW_CHECKS, Rows, names_in, set_n_features
-from histrs.streaming._source import CHUNK_SIZE, RowSource
+from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._tables import as_table
 from histrs.streaming._weights import weights_of
 
 
@@ -51,6 +58,7 @@ class LinearModel(BaseEstimator):
         weights: Any,
         feature_map: Any = None,
         chunk_size: int = CHUNK_SIZE,
+        checkpoint: Any = None,
     ) -> RowSource:
         """Return rows to learn from."""
         source = RowSource(
@@ -58,6 +66,7 @@ class LinearModel(BaseEstimator):
             chunk_size=chunk_size,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
+            checkpoint=None if checkpoint is None else Path(checkpoint),
         )
         n_features = source.reader.n_features
         if n_features is not None and feature_map is None:
@@ -72,7 +81,13 @@ class LinearModel(BaseEstimator):
         """Say whether `partial_fit` has seen no rows."""
         return not hasattr(self, "moments_")
 
-    def _see(self, X: Matrix, Y: Array, weights: Any, first: bool) -> Moments:
+    def _checked_part(self, X: Any, y: Any, first: bool, **checks: Any) -> tuple[Any, Any]:
+        """Return rows and targets of `partial_fit`; dask arrays stay as they are."""
+        if not is_dask(X):
+            X, y = validate_data(self, X, y, reset=first, multi_output=True, **ROW_CHECKS, **checks)
+        return X, y
+
+    def _see(self, source: RowSource, first: bool) -> Moments:
         """Keep the moments of the rows of `partial_fit`, and return those of all so far.
 
         Of rows of another fit nothing is known.
@@ -82,8 +97,8 @@ class LinearModel(BaseEstimator):
                 "partial_fit begins anew: this model was fitted to rows whose moments it does not "
                 "keep. Call fit_moments with the moments of all rows, or partial_fit alone."
             )
-        chunk = Moments(X.shape[1], Y.shape[1], feature_names=names_in(self))
-        chunk = chunk.update(cast(Any, X), Y, weights)
+        chunk = moments_of(source)
+        chunk.feature_names = names_in(self)
         self.moments_ = chunk if first else self.moments_.merge(chunk)
         return self.moments_
 
@@ -106,16 +121,48 @@ class LinearModel(BaseEstimator):
         self._learn(moments)
 
     def _learn_source(self, source: RowSource) -> None:
-        self._learn(Moments._gathered(source))
+        self._learn(moments_of(source))
 
     def _learn(self, moments: Moments) -> None:
         """Set the coefficients of all targets, `coef_` of shape (n_targets, n_features)."""
         raise NotImplementedError
 
+    def _scored(
+        self, X: Rows, Y: Any, weights: Any, feature_map: base.BaseEstimator | None
+    ) -> tuple[NDArray[Any], Any, Any]:
+        """Return the scores of rows, their targets and their weights, wherever they are."""
+        if not is_stream(X):
+            return self._scores(X, feature_map), Y, weights
+        parts = list(zip(*self._chunks_scored(X, Y, weights, feature_map), strict=True))
+        if not parts:
+            raise ValueError("there are no rows: give at least one.")
+        return tuple(None if part[0] is None else np.concatenate(part) for part in parts)  # type: ignore[return-value]
+
+    def _chunks_scored(
+        self, X: Rows, Y: Any, weights: Any, feature_map: base.BaseEstimator | None
+    ) -> Iterator[tuple[NDArray[Any], Any, Any]]:
+        check_is_fitted(self)
+        names = (
+            ColumnNames(names_in(self)) if feature_map is None else ColumnNames.of_map(feature_map)
+        )
+        table = as_table(X)
+        source = RowSource(
+            *(X if table is None else table.of(names.known), Y),
+            weights=weights,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+            names=names,
+        )
+        for number, (Z, targets, weights_of_chunk) in enumerate(source.chunks("predictions")):
+            with in_chunk(number, source), names.quiet():
+                yield self._scores(Z, feature_map), targets, weights_of_chunk
+
     def _scores(
         self, X: ArrayLike | Matrix, feature_map: base.BaseEstimator | None = None
     ) -> NDArray[Any]:
         check_is_fitted(self)
+        if is_stream(X):
+            return self._scored(X, None, None, feature_map)[0]
         # In single precision a score may be beyond the range: infinity says so.
         with np.errstate(over="ignore", invalid="ignore"):
             scores = (
@@ -226,13 +273,12 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             return self
         with unchanged_on_error(self):
             first = self._sees_first()
-            X, y = validate_data(
-                self, X, y, reset=first, multi_output=True, y_numeric=True, **ROW_CHECKS
-            )
-            targets = np.asarray(y, dtype=np.float64)
-            Y = targets.reshape(len(targets), -1)
-            self._learn(self._see(X, Y, weights_of(sample_weight, len(Y)), first))
-            if targets.ndim == 1:
+            X, y = self._checked_part(X, y, first, y_numeric=True)
+            if not is_dask(X):
+                y = np.asarray(y, dtype=np.float64)
+                sample_weight = weights_of(sample_weight, len(y))
+            self._learn(self._see(self._source(X, y, sample_weight), first))
+            if np.ndim(y) == 1:
                 self._drop_target_axis()
         return self
 
@@ -245,6 +291,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         sample_weight: Any = None,
         feature_map: base.BaseEstimator | None = None,
         chunk_size: int = CHUNK_SIZE,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
         """Learn from rows that need not fit in memory; on an error nothing changes.
 
@@ -255,6 +302,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         {weights_of_rows}
         {feature_map}
         {chunk_size}
+        {checkpoint}
 
         Returns
         -------
@@ -268,7 +316,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             does not fit.
         """
         with unchanged_on_error(self):
-            self._fit_rows(rows, Y, sample_weight, feature_map, chunk_size)
+            self._fit_rows(rows, Y, sample_weight, feature_map, chunk_size, checkpoint)
             if len(self.coef_) == 1:
                 self._drop_target_axis()
         return self
@@ -317,6 +365,31 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
             ``X @ coef_.T + intercept_``; float32 when `X` is.
         """
         return self._scores(X, feature_map)
+
+    def score(
+        self,
+        X: ArrayLike | Matrix,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        feature_map: base.BaseEstimator | None = None,
+    ) -> float:
+        """Return the coefficient of determination of predictions.
+
+        Parameters
+        ----------
+        {rows_to_predict}
+        {targets_to_score}
+        {weights_to_score}
+        {feature_map_of_fit}
+
+        Returns
+        -------
+        score : float
+            :math:`R^2`, a mean over targets.
+        """
+        predictions, targets, weights = self._scored(X, y, sample_weight, feature_map)
+        return float(r2_score(targets, predictions, sample_weight=weights))
 
     def _drop_target_axis(self) -> None:
         self.coef_, self.intercept_ = self.coef_[0], float(np.ravel(self.intercept_)[0])

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 
 from histrs import _archive
@@ -306,7 +306,43 @@ class Moments:
     def __add__(self, other: object) -> Self:
         return self.merge(other) if isinstance(other, type(self)) else NotImplemented
 
-    def remove(self, other: Self) -> Self:
+    def remove(
+        self, Z: ArrayLike, Y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
+    ) -> Self:
+        """Take a chunk of rows away that `update` has added.
+
+        Parameters
+        ----------
+        Z : {array-like, data frame, sparse matrix} of shape (n_rows, n_features)
+            The rows, as `update` takes them.
+        Y : array-like of shape (n_rows,) or (n_rows, n_targets), default=None
+            Their targets; None where they had none.
+        sample_weight : array-like of shape (n_rows,), default=None
+            Their weights.
+
+        Returns
+        -------
+        self : Moments
+            These moments.
+
+        Raises
+        ------
+        ValueError
+            As `update` and `subtract`; then nothing has been taken away.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from histrs.streaming import Moments
+        >>> Z = np.random.default_rng(0).random((300, 4))
+        >>> Moments.of(Z).remove(Z[:100]).n
+        200
+        """
+        rows = self._like_these(self.feature_names).update(Z, Y, sample_weight)
+        self.__dict__ = self.subtract(rows).__dict__
+        return self
+
+    def subtract(self, other: Self) -> Self:
         """Return the moments of the rows that are not in `other`; neither is changed.
 
         What chunks have left is as exact as the sums that they were in: of rows whose squares are a
@@ -352,7 +388,13 @@ class Moments:
         return rest
 
     def __sub__(self, other: object) -> Self:
-        return self.remove(other) if isinstance(other, type(self)) else NotImplemented
+        return self.subtract(other) if isinstance(other, type(self)) else NotImplemented
+
+    def _choose_targets(self, of_columns: NDArray[Any]) -> None:
+        """Take these targets, in place; column -1 is a new one, which was -1 in all rows."""
+        self.n_targets = len(of_columns)
+        if self._labelled is not None:
+            self._labelled = self._labelled.with_targets(of_columns.astype(np.intp), -1.0)
 
     def _like_these(self, names: Sequence[str] | None) -> Self:
         return type(self)(self.n_features, self.n_targets, digest=self.digest, feature_names=names)
@@ -565,25 +607,24 @@ class Moments:
             chunk_size=chunk_size,
             n_jobs=n_jobs,
             verbose=verbose,
+            checkpoint=None if checkpoint is None else Path(checkpoint),
         )
-        if source.reader.is_distributed and checkpoint is not None:
-            raise ValueError("checkpoint is for one process: a cluster recomputes what it loses.")
-        path = None if checkpoint is None else Path(checkpoint)
-        return cls._gathered(source, name, path, checkpoint_every)
+        return cls._gathered(source, name, checkpoint_every)
 
     @classmethod
-    def _gathered(
-        cls, source: RowSource, name: str = "", path: Path | None = None, checkpoint_every: int = 1
-    ) -> Moments:
+    def _gathered(cls, source: RowSource, name: str = "", checkpoint_every: int = 16) -> Moments:
         """Return the moments of a source, on this machine or on a cluster."""
         if not source.reader.is_distributed:
-            return cls._of(source, name, path, checkpoint_every)
+            return cls._of(source, name, checkpoint_every)
+        if source.checkpoint is not None:
+            raise ValueError("checkpoint is for one process: a cluster recomputes what it loses.")
         moments: Moments = reduced(source, partial(_of_partition, name))[0]
         return moments
 
     @classmethod
-    def _of(cls, source: RowSource, name: str, path: Path | None, checkpoint_every: int) -> Moments:
+    def _of(cls, source: RowSource, name: str, checkpoint_every: int) -> Moments:
         """Make one pass, and go on with the file if there is one."""
+        path = source.checkpoint
         moments, consumed = cls._resumed(path, source.chunk_size, name)
         if moments and source.feature_map is None:
             source.names.known = moments.feature_names
@@ -651,6 +692,12 @@ class Moments:
         return moments
 
 
+def moments_of(source: RowSource) -> Moments:
+    """Return the moments of the first pass of a model, which names its feature map in a file."""
+    is_named = source.checkpoint is not None and source.feature_map is not None
+    return Moments._gathered(source, digest_of(source.feature_map) if is_named else "")
+
+
 def _n_targets(Y: Any) -> int:
     return 0 if Y is None else 1 if np.ndim(Y) == 1 else int(np.shape(Y)[1])
 
@@ -664,4 +711,4 @@ def _are_names(names: Any, n_features: int) -> bool:
 
 
 def _of_partition(name: str, source: RowSource) -> list[Moments]:
-    return [Moments._of(source, name, None, 1)]
+    return [Moments._of(source, name, 1)]

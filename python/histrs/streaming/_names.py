@@ -30,7 +30,7 @@ class ColumnNames:
     def __init__(self, known: Sequence[str] | None = None, *, for_map: bool = False) -> None:
         self.known = None if known is None else list(known)
         self.are_matched = False
-        """Whether arrays for a map that knows names have its columns."""
+        """Whether the columns of arrays have been matched by their names."""
         self._for_map = for_map
 
     @classmethod
@@ -46,7 +46,7 @@ class ColumnNames:
         """
         if isinstance(rows, NamedRows):
             order = self._order(rows.names, what)
-            self.are_matched = self._for_map
+            self.are_matched = True
             return rows.rows if order is None else rows.rows[:, order]
         frame = frame_of(rows)
         if frame is None:
@@ -54,6 +54,7 @@ class ColumnNames:
         names = names_of(frame)
         order = None if names is None else self._order(names, what)
         frame = frame if order is None else frame[:, order.tolist()]
+        self.are_matched = True
         return frame.to_native() if self._for_map else numbers_of(frame, what)
 
     @contextmanager

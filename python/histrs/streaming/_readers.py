@@ -9,12 +9,15 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.datasets import load_svmlight_file
 
 from histrs._checks.sparse import is_sparse, sound
 from histrs._checks.validation import validate_data
@@ -23,7 +26,13 @@ from histrs._distributed.rows import is_dask, partitions_with
 from histrs._frames import frame_of
 from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import ROW_CHECKS, Chunk, Rows, n_columns, set_n_features
-from histrs.streaming._tables import Table, as_table, named_columns, table_chunks
+from histrs.streaming._tables import (
+    OpenTable,
+    as_table,
+    n_lines,
+    named_columns,
+    table_chunks,
+)
 from histrs.streaming._weights import weights_of
 
 
@@ -40,7 +49,7 @@ class RowReader(ABC):
 
     @property
     def n_rows(self) -> int | None:
-        """Number of rows, where it is known before they are read."""
+        """About how many rows there are, where it is known before they are read."""
         return None
 
     @property
@@ -70,6 +79,12 @@ class RowReader(ABC):
 class TableReader(RowReader):
     """Parquet and CSV files, and lazy frames; targets and weights may be names of columns."""
 
+    @property
+    def n_rows(self) -> int | None:
+        """About how many rows there are, where it is known before they are read."""
+        found: int | None = self.rows.source.n_rows
+        return found
+
     def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
         """Yield chunks of rows, targets and weights."""
         return _of_table(self.rows, Y, weights, chunk_size)
@@ -78,11 +93,42 @@ class TableReader(RowReader):
 class FileReader(RowReader):
     """The array of an .npy file, and those of an .npz file, which may have names."""
 
+    @property
+    def n_rows(self) -> int | None:
+        """About how many rows there are, where it is known before they are read."""
+        return None if self.rows.suffix == ".npz" else int(_NpyFile(self.rows).shape[0])
+
     def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
         """Yield chunks of rows, targets and weights."""
         if self.rows.suffix == ".npz":
             return _slices(*_npz(self.rows, Y, weights), chunk_size)
         return _slices(_NpyFile(self.rows), Y, weights, chunk_size)
+
+
+class SvmlightReader(RowReader):
+    """A file of sparse rows that begin with their targets, as svmlight has them."""
+
+    has_own_chunks = True
+
+    @property
+    def n_rows(self) -> int | None:
+        """About how many rows there are, where it is known before they are read."""
+        return n_lines(self.rows)
+
+    def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+        """Yield rows and the targets of the file, at most so many at a time."""
+        if Y is not None:
+            raise ValueError(f"Y must be None: {self.rows} has targets of its own.")
+        given = None if weights is None else np.asarray(weights)
+        columns = _svmlight_columns(self.rows, self.rows.stat().st_mtime_ns)
+        start = 0
+        for rows, targets in _svmlight_parts(self.rows):
+            stop = start + len(targets)
+            own = None if given is None else given[start:stop]
+            yield from _slices(rows[:, columns], targets, own, chunk_size)
+            start = stop
+        if given is not None and len(given) != start:
+            raise _not_one_each("sample_weight", given, self.rows)
 
 
 class DaskReader(RowReader):
@@ -115,6 +161,8 @@ class ArrayReader(RowReader):
         """Yield chunks of rows, targets and weights."""
         if is_sparse(self.rows):
             return _slices(sound(self.rows, "rows").tocsr(), Y, weights, chunk_size)
+        if _is_name(Y) or _is_name(weights):
+            return _slices(*_of_frame(self.rows, Y, weights), chunk_size)
         frame = frame_of(self.rows)
         rows = np.asanyarray(self.rows) if frame is None else frame
         return _slices(rows, Y, weights, chunk_size)
@@ -136,14 +184,19 @@ class ChunkReader(RowReader):
 
     def read(self, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
         """Yield chunks of rows, targets and weights, as many rows as they come with."""
-        if Y is not None:
-            raise ValueError("Y must be None for an iterable of chunks: yield pairs (Z, Y).")
-        if weights is not None:
-            raise ValueError(
-                "sample_weight must be None for an iterable of chunks: yield triples "
-                "(Z, Y, sample_weight), where Y may be None."
-            )
+        for what, part, cure in (
+            ("Y", Y, "pairs (Z, Y)"),
+            ("sample_weight", weights, "triples (Z, Y, sample_weight), where Y may be None"),
+        ):
+            if part is not None and not _is_name(part):
+                raise ValueError(
+                    f"{what} must be None for an iterable of chunks: yield {cure}; of frames it "
+                    "may be the name of a column."
+                )
         for chunk in self.rows:
+            if Y is not None or weights is not None:
+                yield _of_frame(chunk, Y, weights)
+                continue
             parts = chunk if isinstance(chunk, tuple) else (chunk,)
             if not 1 <= len(parts) <= 3:
                 raise ValueError(
@@ -163,7 +216,8 @@ def reader_of(rows: Rows) -> RowReader:
     if table is not None:
         return TableReader(table)
     if isinstance(rows, str | os.PathLike):
-        return FileReader(Path(rows))
+        path = Path(rows)
+        return SvmlightReader(path) if path.suffix in _SVMLIGHT else FileReader(path)
     if is_dask(rows):
         return DaskReader(rows)
     if is_sparse(rows) or hasattr(rows, "__array__") or frame_of(rows) is not None:
@@ -171,6 +225,11 @@ def reader_of(rows: Rows) -> RowReader:
     if isinstance(rows, Iterable):
         return ChunkReader(rows)
     raise TypeError(f"rows is {type(rows).__name__}: expected an array, a path or an iterable.")
+
+
+def is_stream(rows: Any) -> bool:
+    """Say whether rows are in files, in a lazy frame or in an iterator: not in memory."""
+    return isinstance(rows, str | os.PathLike | Iterator) or as_table(rows) is not None
 
 
 def given(
@@ -233,6 +292,63 @@ class _NpyFile:
         return rows
 
 
+def _is_name(part: Any) -> bool:
+    """Say whether targets or weights are the names of columns of frames."""
+    return isinstance(part, str) or (
+        isinstance(part, list) and bool(part) and all(isinstance(name, str) for name in part)
+    )
+
+
+def _of_frame(rows: Any, Y: Any, weights: Any) -> Chunk:
+    """Return rows, targets and weights of a frame; those that are names are its columns."""
+    frame = frame_of(rows)
+    if frame is None:
+        raise ValueError(
+            f"Y = {Y!r}, sample_weight = {weights!r}: names of columns need frames, and rows are "
+            f"{type(rows).__name__}."
+        )
+    own = [name for part in (Y, weights) if _is_name(part) for name in np.ravel(part).tolist()]
+    for name in own:
+        if name not in frame.columns:
+            raise ValueError(f"rows have no column {name!r}; their columns are {frame.columns}.")
+    values = [frame[part].to_numpy() if _is_name(part) else part for part in (Y, weights)]
+    return frame.drop(own), *values
+
+
+# Text of svmlight that is read at a time, and a number of columns that none has.
+_SVMLIGHT_BYTES, _MOST_COLUMNS = 1 << 24, 2**31 - 1
+_SVMLIGHT = (".svm", ".svmlight", ".libsvm")
+
+
+def _svmlight_parts(path: Path) -> Iterator[tuple[Any, NDArray[Any]]]:
+    """Yield what is in some megabytes of a file; a column is where its number is from 0 on."""
+    for offset in range(0, path.stat().st_size, _SVMLIGHT_BYTES):
+        try:
+            rows, targets = load_svmlight_file(
+                str(path),
+                n_features=_MOST_COLUMNS,
+                zero_based=True,
+                offset=offset,
+                length=_SVMLIGHT_BYTES,
+            )
+        except (ValueError, IndexError) as error:
+            raise ValueError(f"{path} is no svmlight file: {error}.") from error
+        if rows.shape[0]:
+            yield rows, targets
+
+
+@lru_cache(maxsize=32)
+def _svmlight_columns(path: Path, _changed: int) -> slice:
+    """Return the columns of a file, from 0 or from 1 on, which takes a pass."""
+    first, last = 1, 0
+    for rows, _ in _svmlight_parts(path):
+        first = min(first, int(rows.indices.min(initial=1)))
+        last = max(last, int(rows.indices.max(initial=0)))
+    if first > last:
+        raise ValueError(f"{path} has no entries: give a file with rows that have some.")
+    return slice(first, last + 1)
+
+
 def _npz(path: Path, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
     """Return the rows of an .npz file, targets and weights, which may be names of its arrays."""
     try:
@@ -242,6 +358,8 @@ def _npz(path: Path, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
         raise ValueError(
             f"{path} is not an .npz file of numbers: give one that numpy.savez has written."
         ) from error
+    if {"format", "shape"} <= set(arrays):
+        return sound(sparse.load_npz(path), "rows").tocsr(), Y, weights
     parts = []
     for part in (Y, weights):
         if isinstance(part, str):
@@ -259,9 +377,9 @@ def _npz(path: Path, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
     return rows, parts[0], parts[1]
 
 
-def _of_table(table: Table, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
+def _of_table(table: OpenTable, Y: Any, weights: Any, chunk_size: int) -> Iterator[Chunk]:
     """Yield rows; targets and weights are the names of columns, or arrays."""
-    known = table.names()
+    known = table.source.names()
     columns = [named_columns(part, known) for part in (Y, weights)]
     arrays = [
         None if part is None or names else np.asarray(part)
@@ -273,24 +391,23 @@ def _of_table(table: Table, Y: Any, weights: Any, chunk_size: int) -> Iterator[C
         chunk: list[Any] = [Z]
         for what, array, names, values in zip(_EACH, arrays, columns, own, strict=True):
             if array is not None and stop > len(array):
-                raise _not_one_each(what, array, table)
+                raise _not_one_each(what, array, table.given)
             picked = values[:, 0] if len(names) == 1 else values
             chunk.append(picked if names else None if array is None else array[start:stop])
         yield tuple(chunk)
         start = stop
     for what, array in zip(_EACH, arrays, strict=True):
         if array is not None and start != len(array):
-            raise _not_one_each(what, array, table)
+            raise _not_one_each(what, array, table.given)
 
 
 # What there is one of for each row, by the name of its argument.
 _EACH = {"Y": "target", "sample_weight": "weight"}
 
 
-def _not_one_each(what: str, array: NDArray[Any], table: Table) -> ValueError:
+def _not_one_each(what: str, array: NDArray[Any], given: Any) -> ValueError:
     return ValueError(
-        f"{what} has {len(array)} rows, not as many as {table.given}: give a {_EACH[what]} for "
-        "each row."
+        f"{what} has {len(array)} rows, not as many as {given}: give a {_EACH[what]} for each row."
     )
 
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from numbers import Integral
+from os import PathLike
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.metrics import accuracy_score
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
 from histrs._calibration import logits_of_classes
-from histrs._checks.validation import unchanged_on_error, validate_data
+from histrs._checks.validation import unchanged_on_error
 from histrs._distributed.rows import is_dask
 from histrs._estimator import documented
 from histrs._typing import Matrix
@@ -32,13 +34,14 @@ from histrs.streaming._classes import (
     softmax_of,
 )
 from histrs.streaming._docs import PASSES, STREAMS
+from histrs.streaming._found_classes import moments_of_classes
 from histrs.streaming._linear import learns_in_chunks
 from histrs.streaming._moments import Moments
 from histrs.streaming._path import RidgePath
 from histrs.streaming._readers import given
 from histrs.streaming._ridge_on_components import RidgeOnComponents
-from histrs.streaming._rows import ROW_CHECKS, Rows, checked
-from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk
+from histrs.streaming._rows import Rows, checked
+from histrs.streaming._source import CHUNK_SIZE, RowSource, in_chunk, unchanged
 from histrs.streaming._weights import ClassWeights, counted_weights, weights_of
 
 
@@ -222,10 +225,10 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Finite rows, two or more in the first call.
-        y : array-like of shape (n_samples,)
-            Classes of the rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_labels)
+            Classes of the rows, or an indicator of labels as in `fit`.
         classes : array-like of shape (n_classes,), default=None
-            All classes; needed in the first call of a new estimator.
+            All classes; needed in the first call of a new estimator, unless `y` is an indicator.
         {sample_weight}
 
         Returns
@@ -244,8 +247,13 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             return self
         with unchanged_on_error(self):
             first = self._sees_first()
-            X, y = validate_data(self, X, y, reset=first, **ROW_CHECKS)
-            if classes is None:
+            X, y = self._checked_part(X, y, first)
+            if not is_dask(X):
+                y = labels_or_indicator(y)
+                sample_weight = weights_of(sample_weight, len(y))
+            if np.ndim(y) == 2:
+                self._check_labels(y, classes, first)
+            elif classes is None:
                 # Numbers of labels are no classes.
                 if not hasattr(self, "classes_") or self._has_labels:
                     raise ValueError("classes is needed in the first call: give all classes.")
@@ -255,11 +263,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
                 raise ValueError(
                     f"classes = {classes!r} are not those of the first call: {self.classes_}."
                 )
-            targets = SignedTargets(self.classes_)(y)
-            weights = weights_of(sample_weight, len(y))
-            factors = self._class_weights(y, weights)
-            weighed = weights if factors is None else factors(y, weights)
-            self._learn(self._see(X, targets, weighed, first))
+            self._learn(self._see(self._encoded(self._source(X, y, sample_weight)), first))
             self.__dict__.pop("inverse_temperature_", None)
         return self
 
@@ -273,6 +277,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         sample_weight: Any = None,
         feature_map: BaseEstimator | None = None,
         chunk_size: int = CHUNK_SIZE,
+        checkpoint: str | PathLike[str] | None = None,
     ) -> Self:
         """Learn from rows that need not fit in memory; on an error nothing changes.
 
@@ -283,10 +288,12 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             Classes of the rows, unless `rows` is an iterable of pairs; of a table the column
             that holds them, or an array.
         classes : array-like of shape (n_classes,), default=None
-            The classes; needed unless `Y` is an array.
+            The classes; None finds them in the first pass. They are needed with `blocks`,
+            `class_weight` or `checkpoint`, unless `Y` is an array.
         {weights_of_rows}
         {feature_map}
         {chunk_size}
+        {checkpoint}
 
         {self}
 
@@ -296,10 +303,21 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
             If a row is of no known class, or as `fit` raises.
         """
         with unchanged_on_error(self):
-            if classes is None and (Y is None or isinstance(Y, str)):
-                raise ValueError("classes is needed unless Y is an array: give all classes.")
-            self._set_classes(_unique(Y if classes is None else classes))
-            self._fit_rows(rows, Y, sample_weight, feature_map, chunk_size)
+            if classes is not None or not (Y is None or isinstance(Y, str)):
+                self._set_classes(_unique(Y if classes is None else classes))
+            else:
+                self.__dict__.pop("classes_", None)
+                self._has_labels = False
+                for name, part in (
+                    ("blocks", self.blocks),
+                    ("class_weight", self.class_weight),
+                    ("checkpoint", checkpoint),
+                ):
+                    if part is not None:
+                        raise ValueError(
+                            f"classes is needed with {name}, unless Y is an array: give all."
+                        )
+            self._fit_rows(rows, Y, sample_weight, feature_map, chunk_size, checkpoint)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -389,10 +407,39 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         y : ndarray of shape (n_samples,) or (n_samples, n_labels)
             The classes with the largest scores; or 1 for each label of a positive score, else 0.
         """
-        scores = self.decision_function(X, feature_map=feature_map)
+        return self._best(self._scores(X, feature_map))
+
+    def _best(self, scores: NDArray[Any]) -> NDArray[Any]:
+        """Return the classes with the largest scores, or labels of positive scores."""
         if self._has_labels:
             return (scores > 0.0).astype(np.int64)
+        scores = scores[:, 0] if scores.shape[1] == 1 else scores
         return best_class(scores, self.classes_)
+
+    def score(
+        self,
+        X: ArrayLike | Matrix,
+        y: Any = None,
+        sample_weight: Any = None,
+        *,
+        feature_map: BaseEstimator | None = None,
+    ) -> float:
+        """Return the fraction of rows whose class, or labels, are predicted.
+
+        Parameters
+        ----------
+        {rows_to_predict}
+        {targets_to_score}
+        {weights_to_score}
+        {feature_map_of_fit}
+
+        Returns
+        -------
+        score : float
+            The accuracy.
+        """
+        scores, labels, weights = self._scored(X, y, sample_weight, feature_map)
+        return float(accuracy_score(labels, self._best(scores), sample_weight=weights))
 
     @available_if(_has_probabilities)
     def predict_proba(
@@ -450,11 +497,29 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
                 )
         self.classes_, self._has_labels = np.arange(n_labels), True
 
-    def _class_weights(self, labels: Any, weights: Any) -> ClassWeights | None:
-        return ClassWeights.of(self.class_weight, self.classes_, labels, weights)
+    def _check_labels(self, y: Any, classes: Any, first: bool) -> None:
+        """Note the number of labels of an indicator, or compare it with that of the first call."""
+        if classes is not None:
+            raise ValueError("classes must be None where y is an indicator of labels.")
+        if first:
+            self._set_labels(np.shape(y)[1])
+        elif not self._has_labels or np.shape(y)[1] != len(self.classes_):
+            raise ValueError(
+                f"y has shape {np.shape(y)}, but the first call had {len(self.classes_)} "
+                f"{'labels' if self._has_labels else 'classes'}: give y as there."
+            )
+
+    def _gathered(self, source: RowSource) -> tuple[Moments, RowSource]:
+        if hasattr(self, "classes_"):
+            return super()._gathered(source)
+        classes, moments = moments_of_classes(source)
+        self._set_classes(classes)
+        return moments, self._encoded(source)
 
     def _learn_source(self, source: RowSource) -> None:
-        encode = IndicatorTargets() if self._has_labels else SignedTargets(self.classes_)
+        if not hasattr(self, "classes_"):
+            super()._learn_source(source)
+            return
         if self.class_weight == "balanced":
             named = any(isinstance(part, str) for part in (source.targets, source.weights))
             if source.targets is None or named:
@@ -462,10 +527,15 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
                     'class_weight = "balanced" needs all labels and weights: give Y, and '
                     "sample_weight if there is any, as arrays, or class_weight as a dict."
                 )
-            encode(source.targets)
-        weigh = self._class_weights(source.targets, source.weights)
+            SignedTargets(self.classes_)(source.targets)
         # Before coordinates of rows are made: their origin is a row that has a weight.
-        super()._learn_source(replace(source, encode=encode, weigh=weigh))
+        super()._learn_source(self._encoded(source))
+
+    def _encoded(self, source: RowSource) -> RowSource:
+        """Return rows with the targets of the classes, and with their weights."""
+        encode = IndicatorTargets() if self._has_labels else SignedTargets(self.classes_)
+        weigh = ClassWeights.of(self.class_weight, self.classes_, source.targets, source.weights)
+        return replace(source, encode=encode, weigh=weigh)
 
     def _learn_rows(self, source: RowSource, n_features: int | None) -> RidgePath:
         calibrate = self.calibrate
@@ -474,6 +544,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         elif calibrate is not None:
             source.check_rereadable("calibrate")
         path = super()._learn_rows(source, n_features)
+        if source.encode is unchanged:
+            source = self._encoded(source)
         learned = self.intercept_
         if calibrate == "equal-rate":
             self._calibrate(source, path.n_rows)

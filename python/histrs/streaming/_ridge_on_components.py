@@ -16,7 +16,7 @@ from histrs.streaming._linear import (
     LinearModel,
     check_labelled,
 )
-from histrs.streaming._moments import Moments
+from histrs.streaming._moments import Moments, moments_of
 from histrs.streaming._path import SMALLEST_ALPHA, RidgePath
 from histrs.streaming._principal import check_n_components
 from histrs.streaming._row_space import row_space
@@ -59,7 +59,8 @@ class RidgeOnComponents(LinearModel):
         self.verbose = verbose
 
     def _learn_source(self, source: RowSource) -> None:
-        reduced = row_space(source) if self.blocks is None else None
+        whole = self.blocks is not None or source.checkpoint is not None
+        reduced = None if whole else row_space(source)
         if reduced is None:
             self._learn_rows(source, None)
             return
@@ -79,14 +80,21 @@ class RidgeOnComponents(LinearModel):
             shape = getattr(source.rows, "shape", None)
             if shape is not None and source.feature_map is None:
                 check_n_components(self._single(), n_features or shape[1])
-            path = self._single_path(Moments._gathered(source), n_features)
+            moments, source = self._gathered(source)
+            path = self._single_path(moments, n_features)
         else:
+            if source.checkpoint is not None:
+                raise ValueError("checkpoint keeps the moments of all features: set blocks=None.")
             sizes = block_sizes(self.blocks, source)
             components = block_components(self.n_components, sizes)
             self.n_components_ = sum(components)
             path = block_path(source, sizes, components)
         self._choose(path, source)
         return path
+
+    def _gathered(self, source: RowSource) -> tuple[Moments, RowSource]:
+        """Make the first pass; return the moments, and what further passes read."""
+        return moments_of(source), source
 
     def _needs_rows(self) -> str:
         if self.selection == "loo":

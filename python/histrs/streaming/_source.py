@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from inspect import signature
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -60,6 +61,8 @@ class RowSource:
     verbose: int = 0
     step: int = 1
     """Every so many rows are read."""
+    checkpoint: Path | None = None
+    """A file for the moments of the first pass so far."""
     names: ColumnNames = field(default_factory=ColumnNames)
     """Those of the columns, once there are any; a feature map knows them."""
 

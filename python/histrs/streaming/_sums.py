@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas
 
+from histrs._checks.memory import free_memory
 from histrs._checks.sparse import is_sparse
 from histrs._typing import Array
 from histrs.streaming._weights import CountedWeights
@@ -47,7 +48,18 @@ class CentredSums:
 
     @classmethod
     def zeros(cls, n_features: int, n_targets: int) -> Self:
-        """Return the sums of no rows."""
+        """Return the sums of no rows.
+
+        A ValueError says how many features fit in memory where these do not.
+        """
+        needed, free = 8.0 * n_features * (n_features + n_targets), free_memory()
+        if needed > free:
+            raise ValueError(
+                f"the moments of {n_features:,} columns take {needed / 1e9:.3g} GB, the square of "
+                f"their number, and {free / 1e9:.3g} GB are free: at most "
+                f"{int((free / 8) ** 0.5):,} columns fit. Hash or select columns, or take a model "
+                "that learns from the rows, such as BundleSVC."
+            )
         return cls(
             0,
             0,
@@ -217,6 +229,16 @@ class CentredSums:
             for part in (self.mean, self.scatter.diagonal(), self.y_mean, self.y_squares)
         ):
             raise ValueError(OVERFLOW)
+
+    def with_targets(self, of_columns: NDArray[np.intp], value: float) -> Self:
+        """Return the sums with these targets; -1 is a new one that had a value in all rows."""
+        is_new = of_columns < 0
+        return replace(
+            self,
+            y_mean=np.where(is_new, value, np.append(self.y_mean, 0.0)[of_columns]),
+            y_squares=np.append(self.y_squares, 0.0)[of_columns],
+            cross=np.asfortranarray(np.pad(self.cross, ((0, 0), (0, 1)))[:, of_columns]),
+        )
 
     def without_targets(self) -> Self:
         """Return the sums of the rows alone; they share the arrays."""

@@ -49,7 +49,7 @@ from histrs.svm._composition import quantizer_of
 from histrs.svm._distributed import DaskRows
 from histrs.svm._docs import MACHINES
 from histrs.svm._held_out import Indices, folds, given_folds
-from histrs.svm._rows import Rows, RowsWithIntercept, rows_of, scores_of
+from histrs.svm._rows import FeatureRows, Rows, RowsWithIntercept, rows_of, scores_of
 
 # Its square, times sums over the rows, is far from the end of double precision; itself it is a
 # number of single precision.
@@ -408,6 +408,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
     def _rows(self, features: Any) -> Rows:
         rows = self._rows_without_intercept(features)
+        # Another fit that goes on from this one has other columns that are empty.
+        if isinstance(rows, FeatureRows) and not self.warm_start:
+            rows = rows.of_used_columns()
         return (
             RowsWithIntercept(rows, float(self.intercept_scaling)) if self.fit_intercept else rows
         )

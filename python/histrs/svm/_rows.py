@@ -11,6 +11,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from histrs import _histrs
 from histrs._checks.sparse import is_sparse
@@ -49,10 +50,31 @@ class Rows(Protocol):
 class FeatureRows:
     """Features as they are, dense or CSR, with an inner product or none, which is the identity."""
 
-    def __init__(self, features: Matrix, product: InnerProduct | None) -> None:
+    def __init__(
+        self,
+        features: Matrix,
+        product: InnerProduct | None,
+        columns: NDArray[np.bool_] | None = None,
+    ) -> None:
         self._features: Any = features
         self._product = product
+        self._columns = columns
+        """Which columns of the user's these are; None where all are here."""
         self.width = int(features.shape[1])
+
+    def of_used_columns(self) -> FeatureRows:
+        """Return the same rows without the columns that no row has; their weights are 0."""
+        if not is_sparse(self._features) or self._product is not None:
+            return self
+        given = self._features
+        used = np.zeros(self.width, dtype=bool)
+        used[given.indices] = True
+        if used.all() or not used.any():
+            return self
+        places = (np.cumsum(used) - 1).astype(given.indices.dtype)[given.indices]
+        shape = len(self), int(np.count_nonzero(used))
+        parts = given.data, places, given.indptr
+        return FeatureRows(sparse.csr_array(parts, shape=shape), None, used)
 
     def __len__(self) -> int:
         return int(self._features.shape[0])
@@ -77,10 +99,14 @@ class FeatureRows:
         return a, a if product is None else np.ascontiguousarray(product.matmul(a.T).T)
 
     def coef(self, V: Array) -> Array:
-        return V
+        if self._columns is None:
+            return V
+        whole = np.zeros((len(V), len(self._columns)))
+        whole[:, self._columns] = V
+        return whole
 
     def part(self, rows: NDArray[np.intp]) -> FeatureRows:
-        return FeatureRows(self._features[rows], self._product)
+        return FeatureRows(self._features[rows], self._product, self._columns)
 
     def _blocks(self) -> Iterator[tuple[slice, Array]]:
         """Yield the rows in double precision."""

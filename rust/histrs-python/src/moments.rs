@@ -10,7 +10,7 @@ type Matrix<'py> = PyReadonlyArray2<'py, f64>;
 type Path<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<i64>>);
 
 /// Coefficients, duality gaps and numbers of passes, for each penalty `(l1, l2)`; `groups` are
-/// the ends and the weights of the groups.
+/// the ends and the weights of the groups. Where `positive`, no coefficient is negative.
 #[pyfunction]
 #[allow(clippy::too_many_arguments)] // Python's call, argument by argument
 pub(crate) fn group_lasso_path<'py>(
@@ -18,6 +18,7 @@ pub(crate) fn group_lasso_path<'py>(
     moments: (Matrix<'py>, Matrix<'py>, PyReadonlyArray1<'py, f64>),
     groups: (PyReadonlyArray1<'py, i64>, PyReadonlyArray1<'py, f64>),
     penalties: Vec<(f64, f64)>,
+    positive: bool,
     start: Matrix<'py>,
     tol: f64,
     max_iter: usize,
@@ -27,8 +28,8 @@ pub(crate) fn group_lasso_path<'py>(
     let (gram, cross, y_squares) = (gram.as_array(), cross.as_array(), y_squares.as_array());
     let (ends, weights) = (groups.0.as_slice()?, groups.1.as_slice()?);
     let problem = call(|| core::LassoProblem::new(gram, cross, y_squares, ends, weights))?;
-    let penalties: Vec<_> =
-        penalties.into_iter().map(|(l1, l2)| core::Penalty::new(l1).with_l2(l2)).collect();
+    let penalty = |(l1, l2)| core::Penalty::new(l1).with_l2(l2).with_positive(positive);
+    let penalties: Vec<_> = penalties.into_iter().map(penalty).collect();
     let stop = core::Stop::default().with_tol(tol).with_max_iter(max_iter);
     let start = start.as_array();
     let path = with_executor(py, n_threads, |e| {

@@ -589,8 +589,8 @@ fn calls() -> Vec<Call> {
             CsrView::new(&data, &indices, &ends, n_columns).map(|x| x.n_rows()).map(drop)
         }),
         (
-            "Stop::with_tol with_max_iter Penalty::new with_l2 LassoProblem::new n_features \
-             n_targets group_lasso_path",
+            "Stop::with_tol with_max_iter Penalty::new with_l2 with_positive LassoProblem::new \
+             n_features n_targets group_lasso_path",
             |a| {
                 let [n, _, d, k] = a.sizes;
                 let half = a.array::<f64, _>((d, d));
@@ -601,7 +601,8 @@ fn calls() -> Vec<Call> {
                 let problem =
                     LassoProblem::new(gram.view(), cross.view(), squares.view(), ends, &weights)?;
                 let _ = (problem.n_features(), problem.n_targets());
-                let penalties = [Penalty::new(a.number(0.1)).with_l2(a.number(0.1)); 2];
+                let penalty = Penalty::new(a.number(0.1)).with_l2(a.number(0.1));
+                let penalties = [penalty, penalty.with_positive(a.flag())];
                 let stop =
                     moments::Stop::default().with_max_iter(a.steps()).with_tol(a.number(1e-3));
                 let start = a.array((k, d));

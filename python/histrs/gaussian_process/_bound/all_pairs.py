@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.memory import most_stored_rows, physical_memory
 from histrs._checks.scale import check_computed, may_overflow
 from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Indices
@@ -18,7 +19,6 @@ from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._bound.scores import Score, ScoreOfPairs
 from histrs.gaussian_process._kernels.algebra import stacked
 from histrs.gaussian_process._kernels.base import Kernel
-from histrs.gaussian_process._memory import most_stored_rows, physical_memory
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
 from histrs.gaussian_process._state import PickledByFields
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from histrs import _histrs
+from histrs._checks.memory import physical_memory
 from histrs._checks.rows import in_row_blocks
 from histrs._solvers.block_cg import Solution, block_cg, largest_entries
 from histrs._solvers.cholesky import CholeskyFactor
@@ -26,7 +27,6 @@ from histrs._typing import Array
 from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._learning.hyperparameters import LARGEST, Scales
-from histrs.gaussian_process._memory import physical_memory
 from histrs.gaussian_process._options import PreconditionerName, Solver
 
 # A system that iterations do not solve is factorised if that takes at most this part of the memory.

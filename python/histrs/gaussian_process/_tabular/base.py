@@ -13,6 +13,7 @@ from sklearn.utils import Tags, check_scalar
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from histrs._checks.memory import free_memory
 from histrs._checks.validation import (
     check_random_state,
     count_threads,
@@ -25,7 +26,6 @@ from histrs._progress import StageProgress
 from histrs._typing import Array
 from histrs._weights import RowWeights
 from histrs.gaussian_process._kernels.levels import evenly
-from histrs.gaussian_process._memory import free_memory
 from histrs.gaussian_process._rows import telling
 from histrs.gaussian_process._state import copied
 from histrs.gaussian_process._tabular.explanation import (

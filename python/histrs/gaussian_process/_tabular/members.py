@@ -10,6 +10,7 @@ from typing import Any, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._checks.memory import most_stored_rows
 from histrs._checks.rows import in_row_blocks
 from histrs._progress import StageProgress
 from histrs._typing import Array
@@ -26,7 +27,6 @@ from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._learning.problem import Problem
-from histrs.gaussian_process._memory import most_stored_rows
 from histrs.gaussian_process._options import LikelihoodSearch, Solver
 from histrs.gaussian_process._posterior.cached_variance import CachedVariance
 from histrs.gaussian_process._posterior.posterior import Posterior

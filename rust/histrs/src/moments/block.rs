@@ -9,10 +9,16 @@ const TOLERANCE: f64 = 4.0 * f64::EPSILON;
 /// `u_i` in `w` on entry.
 ///
 /// It is zero where `|u| <= lambda`. Otherwise `w_i = u_i r / (d_i r + lambda)`, where the norm
-/// `r = |w|` solves `sum_i (u_i / (d_i r + lambda))^2 = 1`.
-pub(super) fn minimise_block(curvatures: impl Fn(usize) -> f64, lambda: f64, w: &mut [f64]) {
+/// `r = |w|` solves `sum_i (u_i / (d_i r + lambda))^2 = 1`. Where `positive`, a single `w` is not
+/// negative.
+pub(super) fn minimise_block(
+    curvatures: impl Fn(usize) -> f64,
+    lambda: f64,
+    positive: bool,
+    w: &mut [f64],
+) {
     if let [w] = w {
-        let excess = w.abs() - lambda;
+        let excess = if positive { *w } else { w.abs() } - lambda;
         let curvature = curvatures(0);
         *w = if excess > 0.0 && curvature > 0.0 { (excess / curvature).copysign(*w) } else { 0.0 };
         return;
@@ -67,7 +73,7 @@ mod tests {
             let u: Vec<f64> = (0..k).map(|i| f64::from((i * 37) % 11) - 4.5).collect();
             for lambda in [1e-6, 0.3, 4.0] {
                 let mut w = u.clone();
-                minimise_block(|i| d[i], lambda, &mut w);
+                minimise_block(|i| d[i], lambda, false, &mut w);
                 let norm = w.iter().map(|w| w * w).sum::<f64>().sqrt();
                 assert!(norm > 0.0);
                 for i in 0..u.len() {
@@ -82,7 +88,7 @@ mod tests {
     fn small_and_flat_groups_are_zero() {
         let zero = |curvature: f64, lambda: f64, u: &[f64]| {
             let mut w = u.to_vec();
-            minimise_block(|_| curvature, lambda, &mut w);
+            minimise_block(|_| curvature, lambda, false, &mut w);
             w.iter().all(|&w| w == 0.0)
         };
         assert!(zero(1.0, 5.0, &[3.0, 4.0]) && zero(1.0, 3.0, &[-3.0]));

@@ -61,11 +61,13 @@ pub struct LassoPath {
 /// multiplications, one that stays the same none. Every few passes the iterates are extrapolated,
 /// which is kept if the objective falls, and the duality gap is computed from a residual that has
 /// not gathered the rounding of the passes. It bounds how far the objective is above its minimum.
+/// Coefficients are not negative where [`Penalty::positive`] says so.
 ///
 /// # Errors
 ///
 /// [`Error::Shape`] when `start` has not one row per target and one column per feature,
-/// [`Error::Parameter`] when a penalty is not positive, [`Error::Interrupted`].
+/// [`Error::Parameter`] when a penalty is not positive, or coefficients must not be negative and a
+/// group has two features or the start has a negative one, [`Error::Interrupted`].
 ///
 /// # Examples
 ///
@@ -104,6 +106,10 @@ pub fn group_lasso_path(
         if !valid {
             let expected = "l1 is positive and l2 non-negative";
             return Err(Error::Parameter { name: "penalty", value: penalty.l1, expected });
+        }
+        if penalty.positive && (!problem.is_ungrouped() || start.iter().any(|&w| w < 0.0)) {
+            let expected = "groups of one feature, and a start that is not negative";
+            return Err(Error::Parameter { name: "positive", value: 1.0, expected });
         }
     }
     let solutions = exec.map_blocks(n_targets, |target| {
@@ -186,7 +192,7 @@ impl<'a> Descent<'a> {
             block.clear();
             block.extend(group.clone().map(|i| residual[i] + target.curvature(i) * w[i]));
             let curvature = |k: usize| target.curvature(start + k) + penalty.l2;
-            minimise_block(curvature, penalty.l1 * weight, &mut block);
+            minimise_block(curvature, penalty.l1 * weight, penalty.positive, &mut block);
             for (i, &new) in group.zip(&block) {
                 let step = new - w[i];
                 if step != 0.0 {
@@ -199,7 +205,10 @@ impl<'a> Descent<'a> {
 
     /// Goes to the extrapolation of the iterates if the objective is lower there.
     fn accelerate(&mut self, penalty: Penalty, iterates: &[Vec<f64>]) {
-        let Some(w) = extrapolate(iterates) else { return };
+        let Some(mut w) = extrapolate(iterates) else { return };
+        if penalty.positive {
+            w.iter_mut().for_each(|w| *w = w.max(0.0));
+        }
         let residual = residual_of(&self.target, &w);
         let ours = values(&self.target, penalty, &self.w, &self.residual).primal;
         if values(&self.target, penalty, &w, &residual).primal < ours {
@@ -297,6 +306,37 @@ mod tests {
         // The largest penalty leaves nothing, and takes no pass.
         assert!(path.coefficients.slice(ndarray::s![0, .., ..]).iter().all(|&w| w == 0.0));
         assert_eq!(path.n_iter[[0, 0]], 0);
+    }
+
+    /// At the minimum the gradient is `l1` where a coefficient is positive, and no less where it is
+    /// zero.
+    #[test]
+    fn coefficients_that_must_not_be_negative_are_optimal() {
+        let (gram, cross, squares) = moments();
+        let with = |ends: &[i64], start: f64| {
+            let weights = vec![1.0; ends.len()];
+            let problem =
+                LassoProblem::new(gram.view(), cross.view(), squares.view(), ends, &weights)
+                    .unwrap();
+            let penalty = [Penalty::new(0.01).with_l2(0.1).with_positive(true)];
+            let stop = Stop::default().with_tol(1e-15);
+            let start = Array2::from_elem((2, 4), start);
+            let exec = Executor::new(1).unwrap();
+            group_lasso_path(&exec, &problem, &penalty, start.view(), stop)
+        };
+        let path = with(&[1, 2, 3, 4], 0.0).unwrap();
+        for target in 0..2 {
+            let w: Array1<f64> = path.coefficients.slice(ndarray::s![0, target, ..]).to_owned();
+            let rho = &cross.row(target) - &gram.dot(&w) - 0.1 * &w;
+            assert!(w.iter().any(|&w| w == 0.0) && w.iter().any(|&w| w > 0.0), "{w}");
+            for (w, rho) in w.iter().zip(rho) {
+                assert!(if *w > 0.0 { (rho - 0.01).abs() < 1e-7 } else { rho <= 0.01 + 1e-7 });
+            }
+        }
+        for (ends, start) in [(&[2, 3, 4][..], 0.0), (&[1, 2, 3, 4], -1.0)] {
+            let error = with(ends, start);
+            assert!(matches!(error, Err(Error::Parameter { name: "positive", .. })));
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@ pub(super) struct Values {
 /// The ridge penalty is squared error on `D` further rows `sqrt(n l2) I` of target zero. With
 /// `rho = v - G w - l2 w`, which is `X^T r / n` of all rows, the squared residual is
 /// `r2 = y^T y / n - v^T w - rho^T w`, and `s r` is feasible for the dual where
-/// `s |rho_g| <= l1 weight_g` in each group; there the dual is `s (y^T y / n - v^T w) - s^2 r2 / 2`.
+/// `s |rho_g| <= l1 weight_g` in each group (of coefficients that must not be negative, `s rho_g <=
+/// l1 weight_g`); there the dual is `s (y^T y / n - v^T w) - s^2 r2 / 2`.
 pub(super) fn values(target: &Target<'_>, penalty: Penalty, w: &[f64], residual: &[f64]) -> Values {
     let (mut explained, mut inner, mut norms) = (0.0, 0.0, 0.0);
     let mut scale = f64::INFINITY;
@@ -26,7 +27,8 @@ pub(super) fn values(target: &Target<'_>, penalty: Penalty, w: &[f64], residual:
             explained += target.v[i] * w[i];
             inner += rho * w[i];
             size += w[i] * w[i];
-            slope += rho * rho;
+            // What would make a forbidden coefficient smaller is no constraint.
+            slope += if penalty.positive { rho.max(0.0).powi(2) } else { rho * rho };
         }
         let lambda = penalty.l1 * weight;
         norms += lambda * size.sqrt();

@@ -14,19 +14,27 @@ pub struct Penalty {
     pub l1: f64,
     /// Of the squares; non-negative.
     pub l2: f64,
+    /// Whether coefficients below zero are forbidden; then each group is one feature.
+    pub positive: bool,
 }
 
 impl Penalty {
     /// Of the norms of the groups alone.
     #[must_use]
     pub const fn new(l1: f64) -> Self {
-        Self { l1, l2: 0.0 }
+        Self { l1, l2: 0.0, positive: false }
     }
 
     /// With another [`l2`](Self::l2).
     #[must_use]
     pub const fn with_l2(self, l2: f64) -> Self {
         Self { l2, ..self }
+    }
+
+    /// With another [`positive`](Self::positive).
+    #[must_use]
+    pub const fn with_positive(self, positive: bool) -> Self {
+        Self { positive, ..self }
     }
 }
 
@@ -101,6 +109,11 @@ impl<'a> LassoProblem<'a> {
     #[must_use]
     pub fn n_targets(&self) -> usize {
         self.cross.nrows()
+    }
+
+    /// Whether each group is one feature.
+    pub(super) fn is_ungrouped(&self) -> bool {
+        self.ends.len() == self.n_features()
     }
 
     /// The problem of one target.
