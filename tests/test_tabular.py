@@ -35,6 +35,7 @@ from sklearn.utils import get_tags
 
 from histrs._checks.memory import free_memory, physical_memory
 from histrs._frames import columns_of
+from histrs._progress import StageProgress
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
     TabularGPClassifier,
@@ -58,6 +59,7 @@ from histrs.gaussian_process._tabular.numbers import (
 )
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.shape import Correction, Shape
+from histrs.gaussian_process._tabular.spread import Spread
 from histrs.gaussian_process._tabular.table import Table
 from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
 from tests.oracles.tables import distance_kernel, left_out, negative_log_evidence
@@ -376,6 +378,27 @@ def test_intervals_widen_where_noise_does():
     one = np.std(y[1000:] - mean)
     flat = -0.5 * np.mean(((y[1000:] - mean) / one) ** 2) - np.log(one) - 0.5 * np.log(2 * np.pi)
     assert model.score_density(X[1000:], y[1000:]) > flat + 0.2
+
+
+@pytest.mark.parametrize("n", [1, 2, 9, 16])
+def test_spreads_of_weighted_rows_are_those_of_repeats(n):
+    rng = np.random.default_rng(n)
+    X, y = curved(n, n)
+    counts = rng.integers(1, 4, n)
+    mean, std = 0.3 * rng.normal(size=n), 0.2 + 5.0 * rng.random(n) ** 4
+    found = []
+    for repeats, weights in ((np.ones(n, dtype=int), counts.astype(float)), (counts, None)):
+        rows = TableRows(
+            *(np.repeat(X, repeats, axis=0) for _ in range(2)), np.empty((repeats.sum(), 0))
+        )
+        T = np.repeat(y, repeats)[:, None]
+        progress = StageProgress("", 0)
+        few = members.Targets(rows, T, weights, None, np.arange(len(T)), 0, 1, progress)
+        of_few = (np.repeat(part, repeats) for part in (mean, std))
+        found.append(Spread.candidates(few, *of_few)[0][0])
+    # Only how many rows there are is told otherwise.
+    assert found[0].widest == found[1].widest
+    assert_allclose(found[0].least * found[1].scale, found[1].least * found[0].scale)
 
 
 def test_intervals_of_repeated_rows_hold_one_of_them():
