@@ -55,6 +55,7 @@ from histrs.spd import (
 from histrs.streaming import (
     MomentGroupLasso,
     MomentLasso,
+    MomentLassoCV,
     PCARidge,
     PCARidgeClassifier,
     StreamingPCA,
@@ -110,6 +111,8 @@ POINT_ESTIMATORS = [
     MetricKNNRegressor("auto", metric="euclidean", weights="auto"),
     MomentGroupLasso(alpha=0.1),
     MomentLasso(0.1),
+    MomentLasso(0.1, positive=True),
+    MomentLassoCV(alphas=10, cv=2),
     MomentLasso(0.1, l1_ratio=0.5, fit_intercept=False),
     PCARidge(),
     PCARidge(selection="loo"),
@@ -224,6 +227,12 @@ def expected_failed_checks(estimator):
         if isinstance(estimator, MetricKNNClassifier) and estimator.n_neighbors != "auto":
             expected["check_class_weight_classifiers"] = votes
         return expected
+    if isinstance(estimator, MomentLassoCV):
+        folds = "gives folds as indices of rows; here they are a number, or moments of each"
+        return {
+            "check_sample_weight_equivalence_on_dense_data": folds,
+            "check_sample_weight_equivalence_on_sparse_data": folds,
+        }
     if isinstance(estimator, StreamingPCA) and estimator.n_components is None:
         no_variance = (
             "fits fewer rows than columns, so that directions without variance are drawn by "

@@ -35,7 +35,7 @@ selection_ : str
 alpha_ : float
     The chosen penalty.
 l1_ratio : float, default=1.0
-    Fraction :math:`0 < \rho \le 1` of the absolute values in the penalty.
+    Fraction :math:`0 < \rho \le 1` of the L1 norm in the penalty.
 positive : bool, default=False
     Whether coefficients must not be negative.
 """)

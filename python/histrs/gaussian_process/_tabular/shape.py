@@ -144,10 +144,10 @@ class Shape:
             values, x = self.values(at[:, 0]), at[:, 1]
             step = _STEP * np.maximum(values.std(axis=1), 1e-300)
             below, above = (ndtr(_normal_at(end, values)) for end in (x - step, x + step))
-            return (above - below) / (2.0 * step)
+            return np.asarray((above - below) / (2.0 * step))
 
-        found = in_row_blocks(at, of_rows).reshape(u.shape)
-        return np.maximum(found, np.finfo(np.float64).tiny)
+        found: Array = in_row_blocks(at, of_rows).reshape(u.shape)
+        return np.asarray(np.maximum(found, np.finfo(np.float64).tiny))
 
 
 def _effective(weights: Array) -> float:
