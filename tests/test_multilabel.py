@@ -142,7 +142,7 @@ def test_several_classes_a_row_are_refused(rows):
     with pytest.raises(ValueError, match="give one class per row, a 1d array, or an indicator"):
         PCARidgeClassifier().fit(X, 3 * Y)
     model = PCARidgeClassifier().fit(X, Y)
-    with pytest.raises(ValueError, match="1d"):
+    with pytest.raises(ValueError, match="classes must be None"):
         model.partial_fit(X, Y, classes=[0, 1])
     with pytest.raises(ValueError, match="expected a class for each row"):
         model.fit_rows(X, Y, classes=[0, 1])
