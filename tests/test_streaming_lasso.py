@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+import sklearn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
@@ -296,9 +297,10 @@ def test_cross_validation_is_scikit_learns(rng, options):
     n = 204
     X = rng.standard_normal((n, 10)) + 2
     y = X[:, :3] @ [2.0, -1.0, 0.5] + rng.standard_normal(n)
-    theirs = ElasticNetCV(
-        cv=of_folds(n, 4), alphas=30, tol=1e-11, max_iter=100_000, **{"l1_ratio": 1.0, **options}
-    ).fit(X, y)
+    # Before scikit-learn 1.7 it is `n_alphas` that is a number.
+    number = "n_alphas" if "1.6" <= sklearn.__version__[:3] < "1.7" else "alphas"
+    options_of_all = {"cv": of_folds(n, 4), "tol": 1e-11, "max_iter": 100_000, number: 30}
+    theirs = ElasticNetCV(**{**options_of_all, "l1_ratio": 1.0, **options}).fit(X, y)
     chunks = [(X[i : i + 37], y[i : i + 37]) for i in range(0, n, 37)]
     model = MomentLassoCV(cv=4, alphas=30, tol=1e-12, **options)
     parts = [Moments.of(X[k::4], y[k::4]) for k in range(4)]

@@ -233,6 +233,8 @@ def test_names_of_columns_of_frames(data, tmp_path):
 def test_svmlight_files_are_their_rows(rng, tmp_path, monkeypatch, zero_based):
     X = sparse.random_array((300, 12), density=0.3, format="csr", random_state=rng)
     X[0, 0] = 1.0
+    # As scikit-learn 1.6 writes them.
+    X = sparse.csr_matrix((X.data, X.indices.astype(np.int32), X.indptr.astype(np.int32)), X.shape)
     y, w = rng.integers(0, 3, 300), rng.random(300)
     dump_svmlight_file(X, y, str(tmp_path / "rows.svm"), zero_based=zero_based)
     # The file is cut anywhere.
