@@ -401,6 +401,27 @@ def test_spreads_of_weighted_rows_are_those_of_repeats(n):
     assert_allclose(found[0].least * found[1].scale, found[1].least * found[0].scale)
 
 
+@pytest.mark.parametrize("of_few_values", [True, False])
+def test_a_spread_that_blurs_residuals_of_few_sizes_is_refused(of_few_values, monkeypatch):
+    rng = np.random.default_rng(0)
+    n, even = 2000, Spread(None, 1.0)
+    std = np.exp(rng.normal(size=n))
+    # A target of two values, and noise that is as wide as it is said to be.
+    y = rng.choice([-1.0, 1.0], n) if of_few_values else std * rng.normal(size=n)
+    varied = Spread(None, 2.0)
+    found = [(even, np.full(n, np.std(y))), (varied, std)]
+    monkeypatch.setattr(regression.Spread, "candidates", lambda *_: found)
+    rows = TableRows(rng.normal(size=(n, 1)), np.zeros((n, 1)), np.empty((n, 0)))
+    progress = StageProgress("", 0)
+    mean = rng.normal(size=n)
+    T = (mean + y)[:, None]
+    targets = members.Targets(rows, T, None, None, np.arange(n), 0, 1, progress)
+    spread, left_out, _ = regression._with_spread(targets, regression.Located(mean, std), mean)
+    expected = found[0] if of_few_values else found[1]
+    assert spread is expected[0]
+    assert_allclose(left_out.std, expected[1])
+
+
 def test_intervals_of_repeated_rows_hold_one_of_them():
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"a": rng.choice(["u", "v", "w"], 1200), "b": rng.integers(0, 4, 1200)})
