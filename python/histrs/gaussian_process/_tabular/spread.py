@@ -58,7 +58,8 @@ class Spread:
         Returns one without `g`, and one with it where that raises the normal density, each with
         the standard deviation of each of these rows by the fit without it.
         """
-        n, weights = len(mean), _weights_of(targets)
+        n = len(mean)
+        weights = np.ones(n) if targets.weights is None else targets.weights
         u = (targets.T[:, 0] - mean) / std
         square = float(np.average(u**2, weights=weights))
         plain = cls(None, float(np.sqrt((n * square + _USUAL) / (n + _USUAL))))
@@ -112,10 +113,6 @@ class Spread:
         factor, seen = self.scale * np.exp(0.5 * g), np.minimum(std, self.widest)
         excess = np.sqrt(std**2 - seen**2)
         return np.asarray(np.hypot(factor * seen, np.maximum(factor, self.least) * excess))
-
-
-def _weights_of(targets: Targets) -> Array:
-    return np.ones(len(targets.T)) if targets.weights is None else targets.weights
 
 
 def _median(values: Array, weights: Array) -> float:

@@ -81,7 +81,7 @@ impl DistanceKernel {
             let block = first..(first + BLOCK).min(some.end);
             rows.meet(self, &own, &block, |r, distances| {
                 let i = some.start + r;
-                let block = first..(first + BLOCK).min(i + 1).max(first);
+                let block = first..(first + BLOCK).min(i + 1);
                 let n = block.len();
                 let (slopes, twice) = (&mut slopes[..n], &mut twice[..n]);
                 for ((j, twice), g) in
