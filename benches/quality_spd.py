@@ -179,9 +179,9 @@ def page(found: dict[str, Any]) -> str:
         "",
         "Models have their defaults, except for the parameters that a row names. Scores are means "
         "over left-out sessions or subjects, with standard errors. Times are medians of single "
-        "fits and predictions, on two cores that ran other programs too. Pipelines with CSP had "
-        "one thread of BLAS (`OPENBLAS_NUM_THREADS=1`). SCC is `CovarianceCompressor`. "
-        "`python -m benches.quality_spd` repeats it.",
+        "fits and predictions, on two cores that ran other programs too. For pipelines with CSP, "
+        "BLAS had one thread (`OPENBLAS_NUM_THREADS=1`). SCC is `CovarianceCompressor`. "
+        "`python -m benches.quality_spd` measures all of this again.",
         "",
     ]
     for task, scores in found.items():
