@@ -382,9 +382,9 @@ def table_4(run: Run) -> tuple[Points, str]:
         points.add(name, accuracy=100 * float(model.score(X_test, y_test)), seconds=seconds)
     note = (
         f"Fashion-MNIST (H. Xiao et al., 2017), {len(y):,} images to train and {len(y_test):,} to "
-        f"test, as {X.shape[1]} shares of gradient by place and direction; read from a file in "
-        f"parts of {part:,} rows, ridge regression from moments; exp(-{GAMMA} chi2); {len(seeds)} "
-        "seeds. AdditiveChi2Sampler and boosted trees have all rows in memory."
+        f"test, as {X.shape[1]} fractions of the gradient by place and direction; read from a file "
+        f"in parts of {part:,} rows, ridge regression from moments; exp(-{GAMMA} chi2); "
+        f"{len(seeds)} seeds. AdditiveChi2Sampler and boosted trees have all rows in memory."
     )
     return points, note
 

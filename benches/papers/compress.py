@@ -417,7 +417,7 @@ def leaf_histograms(run: Run) -> tuple[Points, str]:
     M /= np.median(M)
     source = (
         "20 of the hundred plant species (C. Mallah, J. Cope and J. Orwell, 2013), 64 bins of leaf "
-        "margins, whose ground distance is from how they go together"
+        "margins, whose costs come from the correlations of the bins"
     )
     samples = Samples(X, y, 200, 120, MANY, _sinkhorn((M + M.T) / 2), source)
     return _histograms(run, samples, (M + M.T) / 2)

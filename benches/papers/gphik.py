@@ -121,9 +121,9 @@ def table_3(run: Run) -> tuple[Points, str]:
                     run.progress(k + 1, n_classes, f"classes of descriptor {which + 1}")
     note = (
         f"{_images.CALTECH}; {n_classes} classes, each against the {len(sets[0].names) - 1} "
-        f"others, as 300 visual words and as {sets[1].X.shape[1]} gradient shares: "
+        f"others, as 300 visual words and as {sets[1].X.shape[1]} fractions of the gradient: "
         f"{2 * n_classes} problems at each size. {n_positive} positive rows, and 4 or 20 of each "
-        "other class (420 and 2,020 rows); scores by tables of 100 bins."
+        "other class (420 and 2,020 rows); scores by look-up tables of 100 bins."
     )
     return points, note
 
@@ -348,8 +348,8 @@ def judge_scenes(points: Points) -> list[Claim]:
 @experiment(
     "gphik-figure-6",
     "Figure 6: linear solvers",
-    original="to a residual of 1e-6 conjugate gradients take 3.7 s, coordinate descent on tables "
-    "32 s, greedy blocks 16 minutes.",
+    original="to a residual of 1e-6 conjugate gradients take 3.7 s, coordinate descent on "
+    "look-up tables 32 s, greedy blocks 16 minutes.",
     needs=("caltech101",),
     modules=("PIL",),
     minutes=0.1,
@@ -538,10 +538,10 @@ def figure_8(run: Run) -> tuple[Points, str]:
         run.progress(seed + 1, n_splits, "splits")
     note = (
         f"{_SCENES}; the {len(data.names)} largest classes, {len(split.X)} rows, {n_splits} "
-        f"splits, noise {NOISE}, tables of 100 bins. The inducing points are scikit-learn's: "
-        "Nystroem and ridge regression with the noise as penalty is the mean of the process with "
-        "inducing points called deterministic training conditional; FITC, which differs in the "
-        "noise of each row, is not in a library that this project tests with."
+        f"splits, noise {NOISE}, look-up tables of 100 bins. The inducing points are "
+        "scikit-learn's: Nystroem and ridge regression with the noise as penalty is the mean of "
+        "the process with inducing points called deterministic training conditional; FITC, which "
+        "differs in the noise of each row, is not in a library that this project tests with."
     )
     return points, note
 
@@ -580,8 +580,8 @@ def judge_inducing(points: Points) -> list[Claim]:
         ),
         claim(
             test > 1,
-            f"a prediction by tables is {test:.1f} times as fast",
-            f"a prediction by tables is not faster ({test:.1f} times)",
+            f"a prediction by look-up tables is {test:.1f} times as fast",
+            f"a prediction by look-up tables is not faster ({test:.1f} times)",
         ),
     ]
 
@@ -889,7 +889,7 @@ def figure_13(run: Run) -> tuple[Points, str]:
             run.progress(seed + 1, n_runs, "runs")
     note = (
         f"simulated, two normal and six uniform features of no use, {n_runs} runs, 500 rows to "
-        "test. Weights, noise and amplitude by the largest likelihood; "
+        "test. Weights, noise and amplitude by marginal likelihood; "
         '"relevance" is the search of this package for weights, which held-out rows stop.'
     )
     return points, note
