@@ -2,9 +2,9 @@
 What a blend says about a table
 ===============================
 
-`TabularGPRegressor` weighs a few Gaussian processes by how well each predicts rows that it has not
-seen. The weights tell what a table is like: functions of single columns and of pairs ("levels"),
-smooth functions of all columns ("radial", "even"), or functions of ranks with jumps ("ranks").
+`TabularGPRegressor` blends a few Gaussian processes. The weight of each depends on its predictions
+of left-out rows. A large weight of "levels" means that the target is a sum of functions of single
+columns and pairs. "radial" and "even" are smooth functions of all columns, and "ranks" has jumps.
 """
 
 import matplotlib.pyplot as plt
