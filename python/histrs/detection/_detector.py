@@ -48,7 +48,7 @@ _CELLS = 40_000
 
 @documented()
 class PartDetector(BaseEstimator):
-    r"""Objects in images, by a root and parts on springs, learned on codes of their cells.
+    r"""Detector of objects in images: a root filter and movable parts, learned on codes.
 
     An image becomes grids of cells, each described by the 31 numbers of :class:`HOGFeatures`. A
     :class:`~histrs.quantization.ProductQuantizer` replaces these by a few bytes ([1]_, section

@@ -109,7 +109,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     tol : float, default=1e-3
         Largest gap between objective and its lower bound, as a fraction of the objective.
     max_iter : int, default=1000
-        Most cutting planes of a class.
+        Largest number of cutting planes for each class.
     warm_start : bool, default=False
         Whether `fit` keeps the feature map of the last fit and starts from its models.
     random_state : int, RandomState instance or None, default=None
