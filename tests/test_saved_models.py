@@ -148,7 +148,7 @@ def test_bad_rows_are_named(rng, tmp_path):
 
 def test_what_cannot_be_saved_is_said(rng, tmp_path):
     X, y = data(rng, 40)
-    with pytest.raises(ValueError, match="no sum of functions"):
+    with pytest.raises(ValueError, match="not a sum of functions"):
         GPRegressor(Radial()).fit(X, y).save(tmp_path / "model")
     model = IntersectionGPClassifier(calibration=None, likelihood="gaussian")
     model.fit(X, y > np.median(y))

@@ -254,8 +254,8 @@ class PartDetector(BaseEstimator):
         if len(self.roots_) < self.n_components:
             warn(
                 f"{self.n_components - len(self.roots_)} of {self.n_components} components were "
-                "left out, as no object was nearest to them, or no location was a negative of "
-                "theirs; lower n_components, or give more images."
+                "left out, because they had no objects or no negatives; lower n_components, or "
+                "give more images."
             )
         if training.gap > TOL:
             warn(

@@ -184,13 +184,13 @@ class Whitening(TransformerMixin, RunningMeans):
             if self.unseen == "raise" and len(known) > 1:
                 raise ValueError(
                     f"Whitening has means of {len(known)} domains: give domain, one of them for "
-                    'each matrix; or unseen="own mean", and all are of one that is not known.'
+                    'each matrix; or set unseen="own mean", with which all are one new domain.'
                 )
             known = dict.fromkeys(own[:1].tolist(), self.whiteners_[0]) if len(known) == 1 else {}
         elif self.unseen == "raise":
             cure = (
-                "has no mean yet: give matrices of it to partial_fit first; they need no labels; "
-                'or unseen="own mean".'
+                "has no mean yet: give its matrices to partial_fit first, without labels, or set "
+                'unseen="own mean".'
             )
             places_among(self.domains_, own, "domain", cure)
         new = np.flatnonzero([d not in known for d in own.tolist()])

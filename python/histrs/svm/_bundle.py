@@ -529,7 +529,10 @@ def held_out_path(
         raise ValueError(f"alpha = {alphas!r}: expected positive numbers.")
     path = np.unique(given)[::-1]
     if not parts:
-        raise ValueError("several alpha need two rows of a class, of which one is held out.")
+        raise ValueError(
+            "several alpha need two rows of a class, of which one is held out: give more rows, or "
+            "one alpha."
+        )
     scores = np.empty((len(path), len(parts)))
     starts: list[Solution] = []
     for j, (learned, others) in enumerate(parts):
