@@ -25,7 +25,7 @@ print(f"one learned image a digit: {model.score(X[600:1000], y[600:1000]):.1%} r
 print(f"one random image a digit:  {drawn.score(X[600:1000], y[600:1000]):.1%} right")
 
 # %%
-# A learned image is not the mean of its digit: it differs from the images of other digits.
+# A learned image is not the mean of its digit. It shows what distinguishes it from other digits.
 
 plot_prototypes(model, shape=(8, 8), figure=plt.figure(figsize=(7, 2.8), layout="constrained"))
 plt.show()

@@ -35,7 +35,7 @@ left.set(xlabel="cells per feature", ylabel="error of a prediction")
 _ = left.legend()
 
 # %%
-# A look-up table is exact if a feature has no more values than cells, as sixteen grey levels.
+# A look-up table is exact if a feature has no more values than cells, such as grey levels.
 images = load_digits()
 of_images = IntersectionGPRegressor(random_state=0).fit(images.data[:500], images.target[:500])
 exact = of_images.predict(images.data[500:])
@@ -44,5 +44,5 @@ for n_bins in bins:
     of_images.set_params(n_bins=n_bins)
     errors.append(np.abs(of_images.predict(images.data[500:]) - exact).max())
 right.loglog(bins, np.maximum(errors, 1e-15), ".-", color="tab:green")
-right.set(xlabel="cells per feature", ylabel="largest error", title="digits, sixteen greys")
+right.set(xlabel="cells per feature", ylabel="largest error", title="digits, 17 grey levels")
 plt.show()

@@ -58,7 +58,7 @@ def early(X_train, X_test, y_train, y_test, **parameters):
 
 
 def learned(X_train, y_train):
-    """Return hyper-parameters of largest likelihood."""
+    """Return hyper-parameters that maximise the marginal likelihood."""
     model = IntersectionGPClassifier(Intersection("power"), likelihood="gaussian", random_state=0)
     model.fit(X_train, y_train)
     kernel = model.amplitude_ * Intersection("power", model.exponent_)

@@ -2,7 +2,7 @@
 EEG: from trials to calibrated probabilities
 ============================================
 
-The trials are simulated. In each of three classes, another source is a little stronger. A trial
+The trials are simulated. In each of three classes, a different source is a little stronger. A trial
 becomes its covariance matrix. A Gaussian process in the tangent space at the mean gives the
 probabilities of the classes. The figure compares it with the nearest mean, and with linear models
 on tangent vectors and on common spatial patterns.

@@ -117,13 +117,14 @@ class MetricKMeans(MetricClusters):
     n_clusters : int, default=8
         Number of clusters.
     metric : str, default="auto"
-        "auto" takes "jbld" for a stack of matrices, and "chi2" for rows. Covariance matrices have
-        "airm" (with :func:`~histrs.spd.airm_mean`), "jbld" (:func:`~histrs.spd.jbld_mean`),
-        "logeuclid" (:func:`~histrs.spd.log_euclidean_mean`) and "euclid". Histograms have "chi2",
-        "hellinger", "intersection" (medians), "sinkhorn" and "emd". The last two use debiased
-        barycentres (:func:`~histrs.transport.sinkhorn_barycenter`), with a `reg` of at least a
-        fiftieth of the largest entry of `M`. Vectors have "euclidean". Other metrics have no mean:
-        use :class:`KMedoids`.
+        "auto" takes "jbld" for a stack of matrices, and "chi2" for rows. For covariance matrices,
+        there are "airm" (with :func:`~histrs.spd.airm_mean`), "jbld"
+        (:func:`~histrs.spd.jbld_mean`), "logeuclid" (:func:`~histrs.spd.log_euclidean_mean`) and
+        "euclid"; for histograms "chi2", "hellinger", "intersection" (medians), "sinkhorn" and
+        "emd". The last two use debiased barycentres
+        (:func:`~histrs.transport.sinkhorn_barycenter`), with a `reg` of at least a fiftieth of the
+        largest entry of `M`. For vectors, there is "euclidean". Other metrics have no mean: use
+        :class:`KMedoids`.
     {metric_params}
     n_init : int, default=1
         Number of starts, of which the best is kept.

@@ -32,7 +32,7 @@ _PARTS = ("mean", "scatter", "y_mean", "cross", "y_squares")
 
 @documented(PASSES)
 class Moments:
-    r"""Count and first and second moments of rows, with or without targets.
+    r"""Count of rows, and their first and second moments, with or without targets.
 
     They are the sufficient statistics of least squares: algorithm 2 of [1]_ needs only
 

@@ -82,8 +82,8 @@ def sinkhorn_barycenter(
     histogram is not its own barycentre.
 
     The debiased barycentre minimises :func:`~histrs.transport.sinkhorn_divergences`, and a single
-    histogram is its own. There :math:`c \leftarrow \sqrt{c b / K c}`
-    (algorithm 1 of [2]_), three times in an iteration.
+    histogram is its own. It takes :math:`c \leftarrow \sqrt{c b / K c}` (algorithm 1 of [2]_),
+    three times in an iteration.
 
     Computations are in logarithms. A `reg` below a twentieth of the largest entry of `M` is
     approached through larger ones.
