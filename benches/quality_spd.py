@@ -186,7 +186,9 @@ def page(found: dict[str, Any]) -> str:
     ]
     for task, scores in found.items():
         lines += [f"## {task.capitalize()}", ""]
-        lines.append("| | accuracy | log loss | calibration error | fit, ms | predict, us per trial |")
+        lines.append(
+            "| | accuracy | log loss | calibration error | fit, ms | predict, us per trial |"
+        )
         lines.append("|---|--:|--:|--:|--:|--:|")
         for model, runs in scores.items():
             cells = [_with_error(runs, s) for s in ("accuracy", "log loss", "calibration error")]

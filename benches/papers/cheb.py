@@ -120,9 +120,9 @@ def accuracy_against_size(run: Run, data: _images.Described) -> tuple[Points, st
         f"classes to train, "
         f"up to {n_test} to test, {X.shape[1]} columns. exp(-{GAMMA} chi2), LIBSVM on the inner "
         f"products with C = {C:g}, {len(seeds)} seeds of the random features (one split); "
-        f"{MAP_SIZE} features a column under the random ones, {FACTOR} times the dimensions before "
-        "PCA, which also sees the test rows. Fewer dimensions than in the paper, since there are "
-        "fewer rows: all must stay below their number for PCA to leave something out."
+        f"{MAP_SIZE} features per column before the random ones, and {FACTOR} times the dimensions "
+        "before PCA, which also sees the test rows. The dimensions are fewer than in the paper, "
+        "because PCA needs more rows than dimensions, and there are fewer rows."
     )
     return points, note
 

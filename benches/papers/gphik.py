@@ -164,8 +164,8 @@ def judge_binary(points: Points) -> list[Claim]:
     claims = [
         claim(
             max(map(abs, gaps)) < 0.002,
-            f"CG has the area of Cholesky (differences {gaps[0]:+.4f} and {gaps[1]:+.4f})",
-            f"CG has not the area of Cholesky ({gaps[0]:+.4f}, {gaps[1]:+.4f})",
+            f"CG has the AUC of Cholesky (differences {gaps[0]:+.4f} and {gaps[1]:+.4f})",
+            f"the AUC of CG differs from that of Cholesky ({gaps[0]:+.4f}, {gaps[1]:+.4f})",
         ),
         claim(
             ratio > 1,
@@ -174,8 +174,8 @@ def judge_binary(points: Points) -> list[Claim]:
         ),
         claim(
             test > 1,
-            f"tables predict {test:.1f} times as fast as exact scores",
-            f"tables predict no faster than exact scores ({test:.1f} times)",
+            f"look-up tables predict {test:.1f} times as fast as exact scores",
+            f"look-up tables predict no faster than exact scores ({test:.1f} times)",
         ),
         claim(
             growth > 0,
@@ -243,8 +243,8 @@ def thousand_classes(run: Run) -> tuple[Points, str]:
     points.add("LinearSVC", error=error, seconds=seconds)
     note = (
         f"{data.source}: {n:,} to train, {n // 4:,} to test, {n_words:,} words, {n_classes:,} "
-        "classes. Simulated, since no set at hand has so many classes; the errors say nothing of "
-        "images, the labels that change do say something of the solver."
+        "classes. They are simulated, because no public data set here has so many classes. The "
+        "errors say nothing about images; the changed labels say something about the solver."
     )
     return points, note
 
@@ -267,8 +267,8 @@ def judge_many(points: Points) -> list[Claim]:
         ),
         claim(
             lost < 0.5,
-            f"stopping there changes the error by {lost:+.2f} points only",
-            f"stopping there costs {lost:.1f} points of error",
+            f"stopping at tol 0.1 changes the error by {lost:+.2f} points only",
+            f"stopping at tol 0.1 costs {lost:.1f} points of error",
         ),
         claim(
             early < later,
@@ -481,8 +481,8 @@ def judge_stopping(points: Points) -> list[Claim]:
         claim(
             best >= 1e-2 and gain > t.ppf(0.975, len(gains) - 1) * error,
             f"it is best at tol {best:g} {figures})",
-            f"that early stopping is best is not shown: what tol {best:g}, the best of "
-            f"{len(abscissas)}, adds is within noise {figures}, which differ by {spread:.1f})",
+            f"the gain of the best of {len(abscissas)} tolerances, tol {best:g}, is within the "
+            f"noise {figures}, which differ by {spread:.1f})",
         ),
         claim(
             np.sum((iterations - power) ** 2) < np.sum((iterations - line) ** 2),
