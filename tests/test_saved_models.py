@@ -254,7 +254,7 @@ def test_updated_tables_are_saved(rng, tmp_path):
 def test_what_tables_cannot_is_said(rng, tmp_path):
     X, y = table(rng)
     model = TabularGPRegressor(members=["levels"], target_transform="log").fit(X, y - y.min() + 1)
-    with pytest.raises(ValueError, match='fit with target_transform="identity"'):
+    with pytest.raises(ValueError, match='Fit with target_transform="identity"'):
         model.save(tmp_path / "model")
     model = TabularGPClassifier(members=["levels"]).fit(X, y > 1.5)
     served = saved(model, tmp_path)
