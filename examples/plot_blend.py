@@ -4,7 +4,8 @@ What a blend says about a table
 
 `TabularGPRegressor` blends a few Gaussian processes. The weight of each depends on its predictions
 of left-out rows. A large weight of "levels" means that the target is a sum of functions of single
-columns and pairs. "radial" and "even" are smooth functions of all columns, and "ranks" has jumps.
+columns and pairs. "radial", "even" and "ranks" are functions of all columns together. "ranks" knows
+only the order of the values of a column.
 """
 
 import matplotlib.pyplot as plt

@@ -1,6 +1,6 @@
 """
-Are nine of ten rows right where the model says 90 %?
-=====================================================
+Are nine of ten rows right where the model says 90%?
+====================================================
 
 Four classifiers with their defaults learn from 400 handwritten digits. A reliability diagram shows
 the fraction of right predictions against the predicted probability. The log loss measures both

@@ -47,7 +47,7 @@ for start in range(0, 300, 60):
 truth = np.concatenate(truth)
 
 # %%
-# Of the predictions with probability 70 %, 70 % should be right. This is the diagonal.
+# Of the predictions with probability 70%, 70% should be right. This is the diagonal.
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
 P = np.concatenate(found["SPDGPClassifier"])
 ConfusionMatrixDisplay.from_predictions(

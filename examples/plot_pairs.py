@@ -25,7 +25,7 @@ for k in (0, 1, 3):
     mean, std = model.predict(X_test, return_std=True)
     error = np.sqrt(np.mean((mean - y_test) ** 2))
     covered = np.mean(np.abs(mean - y_test) < 1.96 * std)
-    print(f"{k} pairs: error {error:.2f} (noise 1), {covered:.0%} in their intervals of 95 %")
+    print(f"{k} pairs: error {error:.2f} (noise 1), {covered:.0%} in their intervals of 95%")
 
 # %%
 # The first chosen pair is the true one. Its function is the part of the product that the two curves

@@ -34,7 +34,7 @@ for ax, weights, title in zip(
     ax.plot(x[~precise], y[~precise], ".", color="0.75", label="imprecise")
     ax.plot(x[precise], y[precise], "k.", label="precise")
     ax.plot(grid, truth, color="tab:orange", label="truth")
-    ax.plot(grid, mean, color="tab:blue", label="posterior mean, 95 %")
+    ax.plot(grid, mean, color="tab:blue", label="posterior mean, 95%")
     ax.set(title=f"{title}: error {error:.2f}", xlabel="x")
 axes[0].legend(loc="upper left", fontsize="small")
 axes[0].set_ylabel("y")

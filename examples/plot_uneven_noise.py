@@ -1,6 +1,6 @@
 """
-Intervals that widen where it is uncertain
-==========================================
+Intervals that widen where the model is uncertain
+=================================================
 
 The noise of this target grows with `x`, and there are no training rows in the middle. Boosted trees
 with a quantile loss learn the noise, but their intervals do not widen without training rows. An
