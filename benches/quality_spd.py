@@ -76,7 +76,7 @@ OURS: dict[str, Model] = {
     "CSP(12) + SPDGP": lambda: make_pipeline(CSP(12, log=False), SPDGPClassifier()),
     "MDM": MDM,
     "MDM, jbld": lambda: MDM("jbld"),
-    "SCC, 8 %": lambda: CovarianceCompressor(0.08, random_state=0),
+    "SCC, 8%": lambda: CovarianceCompressor(0.08, random_state=0),
     "5 neighbours, jbld": lambda: MetricKNNClassifier(5, metric="jbld"),
 }
 
