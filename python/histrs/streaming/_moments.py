@@ -70,7 +70,7 @@ class Moments:
     n_labelled : int or float
         Number of rows with targets, or the sum of their weights.
     n_rows : int or float
-        Number of rows of positive weight. A row with a weight above 1 counts as so many rows,
+        Number of rows of positive weight. A row with a weight above 1 counts as that many,
         because it stands for equal rows. Moments without weights have `n` rows.
     n_chunks : int
         Number of calls of `update`.
