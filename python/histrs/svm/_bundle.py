@@ -91,8 +91,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         None takes the rows as they are.
     alpha : float or array-like of shape (n_alphas,), default=1e-4
         The strength :math:`\lambda` of the regulariser; `LinearSVC` has
-        :math:`C = 1 / (\lambda n)`. Several are compared by their
-        accuracy on held-out rows.
+        :math:`C = 1 / (\lambda n)`. Several values are compared by their accuracy on held-out rows.
     cv : int, cross-validation generator or iterable, default=5
         With several `alpha`: the number of folds, or the splits.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
