@@ -14,9 +14,9 @@ Result = dict[str, Any]
 HEAD = """# Benchmarks
 
 This page is made by `make bench` from the results in `benches/results/`. Both sides of a comparison
-run in one process and in turns, on the same data; times are medians of at least five runs after a
-warm-up. That both computed the same thing is checked on their results, and the largest error is
-given. A target that is not met is said to be not met, and where the time goes instead.
+run in one process and in turns, on the same data. Times are medians of at least five runs after a
+warm-up. Each benchmark checks that both sides computed the same result, and prints the largest
+error. If a target is not met, a note says where the time goes.
 """
 
 # What profiles say of the rows whose targets are not met.

@@ -76,7 +76,7 @@ OURS: dict[str, Model] = {
     "CSP(12) + SPDGP": lambda: make_pipeline(CSP(12, log=False), SPDGPClassifier()),
     "MDM": MDM,
     "MDM, jbld": lambda: MDM("jbld"),
-    "SCC, 8 %": lambda: CovarianceCompressor(0.08, random_state=0),
+    "SCC, 8%": lambda: CovarianceCompressor(0.08, random_state=0),
     "5 neighbours, jbld": lambda: MetricKNNClassifier(5, metric="jbld"),
 }
 
@@ -179,14 +179,16 @@ def page(found: dict[str, Any]) -> str:
         "",
         "Models have their defaults, except for the parameters that a row names. Scores are means "
         "over left-out sessions or subjects, with standard errors. Times are medians of single "
-        "fits and predictions, on two cores that ran other programs too. Pipelines with CSP had "
-        "one thread of BLAS (`OPENBLAS_NUM_THREADS=1`). SCC is `CovarianceCompressor`. "
-        "`python -m benches.quality_spd` repeats it.",
+        "fits and predictions, on two cores that ran other programs too. For pipelines with CSP, "
+        "BLAS had one thread (`OPENBLAS_NUM_THREADS=1`). SCC is `CovarianceCompressor`. "
+        "`python -m benches.quality_spd` measures all of this again.",
         "",
     ]
     for task, scores in found.items():
         lines += [f"## {task.capitalize()}", ""]
-        lines.append("| | accuracy | log loss | calibration error | fit, ms | a trial, us |")
+        lines.append(
+            "| | accuracy | log loss | calibration error | fit, ms | predict, us per trial |"
+        )
         lines.append("|---|--:|--:|--:|--:|--:|")
         for model, runs in scores.items():
             cells = [_with_error(runs, s) for s in ("accuracy", "log loss", "calibration error")]

@@ -1,12 +1,18 @@
 """
-Which labels to ask for
-=======================
+Choosing the rows to label
+==========================
 
-A Gaussian process knows where it does not know. Here it begins with one image of each of
-scikit-learn's ten digits and asks for two labels at a time: for the images that tell most about all
-others (``"variance-reduction"``), for those between two classes (``"mean"``), for those unlike any
-labelled one (``"variance"``), for both (``"uncertainty"``), or for any. Each curve is the mean of
-five runs with other training images.
+A Gaussian process can choose which images to label. It begins with one image of each of
+scikit-learn's ten digits, and asks for two labels at a time. The strategies prefer different
+images:
+
+* ``"variance-reduction"``: images whose labels reduce the variance of the others most
+* ``"mean"``: images between two classes
+* ``"variance"``: images unlike the labelled ones
+* ``"uncertainty"``: images between two classes, or unlike the labelled ones
+* ``"random"``: random images
+
+Each curve is the mean of five runs with other training images.
 """
 
 import matplotlib.pyplot as plt

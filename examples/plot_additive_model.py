@@ -2,10 +2,11 @@
 An additive model with its uncertainty
 ======================================
 
-``min(x, x')`` is the covariance of Brownian motion, so that a Gaussian process with the histogram
-intersection kernel is a sum of piecewise-linear functions, one per feature. Here one feature is
-drawn: the exact posterior mean, the band of two predictive standard deviations, and the table of
-eight cells that predicts in constant time. Noise and amplitude are learned.
+``min(x, x')`` is the covariance of Brownian motion. The posterior mean with the histogram
+intersection kernel is therefore a sum of piecewise linear functions, one per feature. The figure
+shows a model of one feature: the exact posterior mean, a band of two predictive standard
+deviations, and a look-up table of eight cells that predicts in constant time. Noise and amplitude
+are learned.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +28,7 @@ tabulated = IntersectionGPRegressor(n_bins=8, random_state=0).fit(X, y)
 fig, ax = plt.subplots(figsize=(8, 4), layout="constrained")
 ax.fill_between(grid[:, 0], mean - 2 * std, mean + 2 * std, alpha=0.2, label="±2 std, exact")
 ax.plot(grid, mean, label="posterior mean, exact")
-ax.plot(grid, tabulated.predict(grid), "--", label="table of 8 cells")
+ax.plot(grid, tabulated.predict(grid), "--", label="look-up table of 8 cells")
 ax.plot(grid, np.sin(7 * grid), ":", color="0.4", label="truth")
 ax.plot(X, y, ".", color="0.2", label="data")
 ax.set(xlabel="feature", ylabel="target")
@@ -35,8 +36,8 @@ ax.legend(ncols=3, fontsize="small", loc="lower left")
 plt.show()
 
 # %%
-# What is smooth may be modelled as smooth: integrated Brownian motion makes a cubic smoothing
-# spline, with a narrower band.
+# The target is smooth. Integrated Brownian motion as the prior gives a cubic smoothing spline, with
+# a narrower band.
 smooth = IntersectionGPRegressor(Splines(), random_state=0).fit(X, y)
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2), layout="constrained", sharey=True)
 for ax, fitted, title in ((axes[0], model, "piecewise linear"), (axes[1], smooth, "cubic")):
@@ -51,6 +52,6 @@ axes[0].set(ylabel="target")
 plt.show()
 
 # %%
-# The table never strays further than it says:
+# The error of the look-up table is below its certified bound:
 error = np.abs(tabulated.predict(grid) - mean).max()
 print(f"largest error {error:.3f}, certified {tabulated.quantization_error_bound_[0]:.3f}")

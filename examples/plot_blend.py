@@ -2,9 +2,10 @@
 What a blend says about a table
 ===============================
 
-`TabularGPRegressor` weighs a few Gaussian processes by how well each predicts rows that it has not
-seen. The weights tell what a table is like: functions of single columns and of pairs ("levels"),
-smooth functions of all columns ("radial", "even"), or functions of ranks with jumps ("ranks").
+`TabularGPRegressor` blends a few Gaussian processes. The weight of each depends on its predictions
+of left-out rows. A large weight of "levels" means that the target is a sum of functions of single
+columns and pairs. "radial", "even" and "ranks" are functions of all columns together. "ranks" knows
+only the order of the values of a column.
 """
 
 import matplotlib.pyplot as plt

@@ -1,10 +1,10 @@
 """
-Are nine of ten rows right where the model says 90 %?
-=====================================================
+Are nine of ten rows right where the model says 90%?
+====================================================
 
-Four classifiers with their defaults on handwritten digits, trained on 400 of them. The reliability
-diagram compares what they say with how often they are right; the log loss puts both into one
-number, and smaller is better.
+Four classifiers with their defaults learn from 400 handwritten digits. A reliability diagram shows
+the fraction of right predictions against the predicted probability. The log loss measures both
+accuracy and calibration, and smaller is better.
 """
 
 import matplotlib.pyplot as plt

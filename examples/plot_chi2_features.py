@@ -2,10 +2,10 @@
 The chi-square kernel as an inner product
 =========================================
 
-``AdditiveChi2Map`` turns every value into a few features whose inner products are the additive
-chi-square kernel. Its rational map puts poles where the data is, and its error falls
-exponentially with their number, where those of the older maps fall slowly. On top of it,
-``ExpChi2Sampler`` estimates the exponential chi-square kernel from random features.
+``AdditiveChi2Map`` turns every value into a few features whose inner products approximate the
+additive chi-square kernel. The error of its rational map falls exponentially with the number of
+features; the errors of older maps fall slowly. ``ExpChi2Sampler`` adds random features, which
+estimate the exponential chi-square kernel.
 """
 
 import matplotlib.pyplot as plt
@@ -36,4 +36,4 @@ plt.show()
 # %%
 # The error of the additive map is certified:
 mapped = AdditiveChi2Map(n_components=9).fit(X)
-print(f"no value of the kernel of one bin is off by more than {mapped.kernel_error_bound_:.1e}")
+print(f"largest error of the kernel of one bin: at most {mapped.kernel_error_bound_:.1e}")

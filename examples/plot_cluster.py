@@ -2,10 +2,10 @@
 A Gaussian process on a cluster that loses a worker
 ===================================================
 
-The columns of a dask array lie on the workers of a cluster, sorted. A product with the kernel
-matrix is a sum over columns: each worker sends a vector per iteration, and the rows never come to
-the client. Here one of two workers is killed while the model is fitted. What it had is computed
-anew, and the predictions are those of one machine.
+Each worker of a cluster keeps some sorted columns of a dask array. A product with the kernel matrix
+is a sum over columns: each worker sends a vector per iteration, and the rows never come to the
+client. Here one of two workers is killed during the fit. The other worker reads its columns again,
+and the predictions are the same as on one machine.
 """
 
 import os
@@ -36,7 +36,7 @@ def fit_and_lose_a_worker(X, y):
 
 
 # %%
-# Processes that a program starts import it: what starts them must not be imported.
+# The workers are processes that import this file, so only the main program may start them.
 if __name__ == "__main__":
     rng = np.random.default_rng(0)
     X = rng.random((4_000, 6))

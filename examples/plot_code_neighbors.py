@@ -2,10 +2,10 @@
 Neighbours among bytes
 ======================
 
-Rows are kept as a few bytes each, and the nearest of them are found by sums of table entries. A
-rotation before the blocks of columns are cut, or a second level of codes for what the first leaves
-over, may tell more about rows in the same number of bytes. Here two levels find most of the true
-neighbours, though their squared error is no smaller.
+Each row is stored in a few bytes. A search computes distances as sums of entries of a look-up
+table. A rotation of the columns, or a second level of codes for the residuals of the first, can
+increase the accuracy at the same number of bytes. Here two levels find most of the true
+neighbours, although their squared error is no smaller.
 """
 
 import matplotlib.pyplot as plt

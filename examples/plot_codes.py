@@ -2,9 +2,9 @@
 A classifier of bytes
 =====================
 
-Product quantisation keeps one byte for each block of columns. A linear model learns from the codes
-and scores them by look-up tables, so that rows are never decoded: memory falls by a factor, and
-accuracy by little.
+Product quantisation stores one byte for each block of columns. A linear model learns from the codes
+and scores them by look-up tables, without decoding the rows. The program prints how little accuracy
+this costs.
 """
 
 import matplotlib.pyplot as plt

@@ -2,10 +2,9 @@
 Ten images instead of six hundred
 ===================================
 
-Handwritten digits as histograms of ink, compared by optimal transport over the 8 x 8 cells. A
-nearest-neighbour classifier compares with every training image;
-:class:`~histrs.prototypes.HistogramCompressor` learns one image for each digit that takes
-their place.
+An image of a digit is a histogram of ink over 8 x 8 cells, and optimal transport compares two
+images. A nearest-neighbour classifier compares with every training image.
+:class:`~histrs.prototypes.HistogramCompressor` replaces them by one learned image for each digit.
 """
 
 import matplotlib.pyplot as plt
@@ -26,7 +25,7 @@ print(f"one learned image a digit: {model.score(X[600:1000], y[600:1000]):.1%} r
 print(f"one random image a digit:  {drawn.score(X[600:1000], y[600:1000]):.1%} right")
 
 # %%
-# What was learned is not a mean: it is what tells a digit from the others.
+# A learned image is not the mean of its digit. It shows what distinguishes it from other digits.
 
 plot_prototypes(model, shape=(8, 8), figure=plt.figure(figsize=(7, 2.8), layout="constrained"))
 plt.show()

@@ -2,9 +2,9 @@
 Predictions whose time does not depend on the training rows
 ===========================================================
 
-The posterior mean is a sum of one function of each feature. Tabulated in `n_bins` cells, a
-prediction is one look-up for each feature, however many rows the model was fitted to, and no
-prediction is off by more than a bound that is known before.
+The posterior mean is a sum of one function of each feature. With `n_bins`, these functions are
+tabulated. A prediction is then one look-up for each feature, for any number of training rows. Its
+error is below a bound that is known after the fit.
 """
 
 import matplotlib.pyplot as plt
@@ -35,7 +35,7 @@ left.set(xlabel="cells per feature", ylabel="error of a prediction")
 _ = left.legend()
 
 # %%
-# Where a feature has no more values than cells, as pixels of sixteen greys have, tables are exact.
+# A look-up table is exact if a feature has no more values than cells, such as grey levels.
 images = load_digits()
 of_images = IntersectionGPRegressor(random_state=0).fit(images.data[:500], images.target[:500])
 exact = of_images.predict(images.data[500:])
@@ -44,5 +44,5 @@ for n_bins in bins:
     of_images.set_params(n_bins=n_bins)
     errors.append(np.abs(of_images.predict(images.data[500:]) - exact).max())
 right.loglog(bins, np.maximum(errors, 1e-15), ".-", color="tab:green")
-right.set(xlabel="cells per feature", ylabel="largest error", title="digits, sixteen greys")
+right.set(xlabel="cells per feature", ylabel="largest error", title="digits, 17 grey levels")
 plt.show()

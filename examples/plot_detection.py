@@ -2,13 +2,13 @@
 Finding objects by parts, on codes
 ==================================
 
-A detector of deformable parts learns what an object looks like as a whole and in its parts, and
-how far the parts may move. `PartDetector` learns on codes: a cell of 8 by 8 pixels is seven bytes
-instead of 31 numbers, and scores are sums of table entries.
+A deformable part model learns the appearance of an object and of its parts, and how far the parts
+may move. `PartDetector` learns on codes: a cell of 8 by 8 pixels takes seven bytes instead of 31
+numbers, and a score is a sum of entries of look-up tables.
 
-The scenes are synthetic: little figures whose limbs move, between other things. Where the
-environment variable ``HISTRS_DATA`` names a folder with ``penn_fudan/pedestrians.npz``, they are
-photographs of streets with pedestrians instead.
+The images are synthetic: small figures with moving limbs, between other things. If the environment
+variable ``HISTRS_DATA`` names a folder with ``penn_fudan/pedestrians.npz``, photographs of
+pedestrians are used instead.
 """
 
 import io
@@ -78,7 +78,7 @@ else:
     test, boxes_test = draw_scenes(12, np.random.default_rng(1))
 
 # %%
-# One component with four parts; the codebooks are learned on the way.
+# The model has one component with four parts. The fit also learns the codebooks.
 detector = PartDetector(
     n_components=1,
     n_parts=4,
@@ -92,7 +92,7 @@ print(f"average precision {precision:.3f}")
 print(f"{detector.n_negatives_.sum()} hard negatives in {detector.n_bytes_ / 2**20:.1f} MB")
 
 # %%
-# What is found, with the score, and where the parts are. Dashed boxes are the truth.
+# Detected objects with their scores, and their parts. Dashed boxes are the true ones.
 boxes, scores = detector.predict(test)
 parts = detector.predict_parts(test)
 

@@ -2,9 +2,9 @@
 Neighbours that allow for a drift
 =================================
 
-Two kinds of spectra differ in how much lies in their two peaks, and the instrument drifts.
-Distances that compare bins one by one see the drift first; optimal transport counts how far mass
-has to move, of which a small drift is little.
+Two kinds of spectra differ in the masses of their two peaks, and the instrument drifts. Distances
+that compare bins one by one are large for every drift. The cost of optimal transport is small for a
+small drift, because the mass moves only a little.
 """
 
 import matplotlib.pyplot as plt

@@ -2,11 +2,12 @@
 Stopping the solver early
 =========================
 
-The weights of a Gaussian process need not be exact to classify well. Here conjugate gradients are
-stopped after a given number of iterations, on scikit-learn's digits: with the plain kernel and a
-noise that is too small (section 9.6 of the paper), and with noise, amplitude and exponent learned
-by marginal likelihood (section 10.5). Each curve is the mean of five splits. Where the environment
-variable `HISTRS_DATA` names a folder with Fashion-MNIST, 2,000 of its images are a second row.
+A Gaussian process can classify well before its solver has converged. Here conjugate gradients stop
+after a given number of iterations, on scikit-learn's digits. One curve has the plain kernel and a
+noise that is too small (section 9.6 of the paper). The other has noise, amplitude and exponent
+learned by marginal likelihood (section 10.5). Each curve is the mean of five splits. If the
+environment variable `HISTRS_DATA` names a folder with Fashion-MNIST, 2,000 of its images give a
+second row of figures.
 """
 
 import gzip
@@ -57,7 +58,7 @@ def early(X_train, X_test, y_train, y_test, **parameters):
 
 
 def learned(X_train, y_train):
-    """Return hyper-parameters of largest likelihood."""
+    """Return hyper-parameters that maximise the marginal likelihood."""
     model = IntersectionGPClassifier(Intersection("power"), likelihood="gaussian", random_state=0)
     model.fit(X_train, y_train)
     kernel = model.amplitude_ * Intersection("power", model.exponent_)
@@ -65,7 +66,7 @@ def learned(X_train, y_train):
 
 
 # %%
-# A fit that stops early warns, which here is the point.
+# A fit that stops early warns. This is intended here.
 
 curves = {}
 with warnings.catch_warnings():
@@ -99,7 +100,7 @@ axes[0, 0].legend()
 plt.show()
 
 # %%
-# Accuracy after few iterations and after many, with the number at which it is best:
+# Accuracy after few and after many iterations, and the number of iterations with the best accuracy:
 for (name, way), found in curves.items():
     accuracy = 100 * np.mean(found, axis=0)[:, 0]
     best = int(np.argmax(accuracy))

@@ -2,10 +2,10 @@
 EEG: from trials to calibrated probabilities
 ============================================
 
-Simulated trials of three classes, each of which has a source of its own that is a little louder. A
-trial becomes its covariance matrix, and a Gaussian process in the tangent space at the mean says
-how probable each class is: beside it the nearest mean, and linear models on tangent vectors and on
-the variances of the sources that common spatial patterns find.
+The trials are simulated. In each of three classes, a different source is a little stronger. A trial
+becomes its covariance matrix. A Gaussian process in the tangent space at the mean gives the
+probabilities of the classes. The figure compares it with the nearest mean, and with linear models
+on tangent vectors and on common spatial patterns.
 """
 
 import matplotlib.pyplot as plt
@@ -25,7 +25,7 @@ sources[np.arange(n), y] *= 1.2
 trials = rng.standard_normal((n_channels, n_channels)) @ sources
 
 # %%
-# Five trainings on 60 trials each; what is shown is of the other trials.
+# Each model is fitted five times to 60 trials, and predicts the other trials.
 models = {
     "SPDGPClassifier": SPDGPClassifier(random_state=0),
     "TangentSpace + logistic": make_pipeline(TangentSpace(), LogisticRegression(max_iter=1000)),
@@ -47,7 +47,7 @@ for start in range(0, 300, 60):
 truth = np.concatenate(truth)
 
 # %%
-# Where a model says 70 %, it should be right in 70 % of the cases: on the diagonal.
+# Of the predictions with probability 70%, 70% should be right. This is the diagonal.
 fig, (left, middle, right) = plt.subplots(1, 3, figsize=(11, 3.4), layout="constrained")
 P = np.concatenate(found["SPDGPClassifier"])
 ConfusionMatrixDisplay.from_predictions(
@@ -66,7 +66,7 @@ for name, parts in found.items():
         label=name,
     )
 middle.plot([1 / 3, 1], [1 / 3, 1], color="0.6", linestyle=":")
-middle.set(xlabel="probability", ylabel="share that is right", title="Reliability")
+middle.set(xlabel="probability", ylabel="fraction that is right", title="Reliability")
 middle.legend(fontsize="small")
 means = [np.mean(values) for values in accuracy.values()]
 errors = [np.std(values) / 2 for values in accuracy.values()]

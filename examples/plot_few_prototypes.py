@@ -2,9 +2,9 @@
 A classifier of six matrices
 ============================
 
-Covariances of ten simulated channels in three states, thirty trials to learn from.
-Nearest neighbours compare with all of them; learned prototypes, one or a few per class, answer
-better from a part of the memory, since they do not learn single trials by heart.
+The rows are covariances of ten simulated channels in three states. There are thirty training
+trials. Nearest neighbours compare with all of them. One or a few learned prototypes per class
+predict better with less memory, because they do not fit the noise of single trials.
 """
 
 import matplotlib.pyplot as plt

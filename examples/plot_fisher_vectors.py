@@ -2,14 +2,14 @@
 From images to a classifier in one pipeline
 =============================================
 
-Local features say what small patches of an image look like; a Fisher vector or a histogram of
-visual words says which of them an image has, and a linear model or the intersection SVM does the
-rest. All steps are transformers of one scikit-learn pipeline, which is fitted and validated as a
-whole.
+Local features describe small patches of an image. A Fisher vector or a histogram of visual words
+summarises the features of an image in one vector, and a linear model or the intersection SVM
+classifies the vector. All steps are in one scikit-learn pipeline, which is fitted and validated as
+a whole.
 
-The images are scikit-learn's digits. Where the environment variable ``HISTRS_DATA`` names a
-folder with ``caltech101/images.npz``, they are photographs of five kinds instead. At the end the
-same chain tells apart pieces of the two photographs that come with scikit-learn.
+The images are scikit-learn's digits. If the environment variable ``HISTRS_DATA`` names a folder
+with ``caltech101/images.npz``, photographs of five kinds are used instead. At the end, the same
+pipeline classifies pieces of the two photographs that come with scikit-learn.
 """
 
 import io
@@ -58,8 +58,8 @@ else:
 
 # %%
 # The local features are histograms of the gradient's direction in two by two cells, at every
-# position of a grid, as those of SIFT. In front of them is the position, down and right, between 0
-# and 1.
+# position of a grid, similar to SIFT. The first two columns are the position, down and right,
+# between 0 and 1.
 
 
 def gradient_histograms(image, cell, stride, epsilon, n_directions=8):
@@ -97,8 +97,8 @@ def pixels(images):
 
 
 # %%
-# Four pipelines, from images to labels. The cells are the whole image and three stripes of it.
-# The last one keeps 256 bytes of every Fisher vector, and learns on these codes.
+# Four pipelines classify images. Features are summed over the whole image and over three stripes.
+# The last pipeline stores a Fisher vector in 256 bytes, and learns on these codes.
 local = FunctionTransformer(describe, kw_args=grid)
 cells = {"pyramid": (1, (3, 1)), "positions": True}
 pipelines = {
@@ -139,8 +139,8 @@ ax.set(ylabel="accuracy on held-out images", ylim=(0, 1.08))
 plt.show()
 
 # %%
-# Which of two photographs is a piece from? The pieces of the left parts are learned from; those of
-# the right parts, 48 by 48 pixels, are known to the model by 256 bytes each.
+# Which of two photographs does a piece of 48 by 48 pixels come from? The model learns from pieces
+# of the left parts and predicts pieces of the right parts, each of which is stored in 256 bytes.
 photographs = [photograph.mean(axis=2) for photograph in load_sample_images().images]
 size = 48
 
@@ -168,7 +168,7 @@ found = chain.fit(pieces, origins).predict(others)
 print(f"pieces of photographs: {np.mean(found == expected):.3f}")
 
 # %%
-# Pieces that are taken for one of the other photograph are filled in red.
+# Wrongly classified pieces are filled in red.
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.2), layout="constrained")
 for origin, ax in enumerate(axes):
     ax.imshow(photographs[origin], cmap="gray")

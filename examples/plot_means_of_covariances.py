@@ -2,8 +2,8 @@
 Four means of covariance matrices
 =================================
 
-The arithmetic mean of two long ellipses that stand across each other is a fat one: its determinant
-is larger than that of either (swelling). Means that know the geometry of covariances keep it.
+The arithmetic mean of long ellipses with different directions is nearly round. Its determinant is
+larger than theirs (swelling). Geometric means of covariances keep the determinant.
 """
 
 import matplotlib.pyplot as plt

@@ -2,11 +2,11 @@
 The best molecule after few experiments
 =======================================
 
-A molecule is described by how often each fragment occurs in it. Of 1,500 made-up molecules the one
-with the largest value of a property is wanted, and every measurement is an experiment, of which
-eight are made at a time. A Gaussian process on the counts chooses them by expected improvement; the
-members of a batch are chosen one after the other, each as if those before had given what the model
-expects of them. Beside it, experiments at random.
+The counts of fragments describe a molecule. The aim is to find the molecule with the largest value
+of a property among 1,500 simulated molecules. Each measurement is an experiment, and eight
+experiments are made at a time. A Gaussian process on the counts chooses them by expected
+improvement. Within a batch, predictions stand in for the results of the molecules chosen before.
+The figure also shows random experiments.
 """
 
 import matplotlib.pyplot as plt
@@ -28,9 +28,8 @@ y = 6 * groups[0] * groups[1] / size**2 - 2 * groups[2] / size + 0.02 * rng.norm
 X = sparse.csr_array(counts)
 
 # %%
-# The molecules of a batch that the model has not seen yet are added with the values it expects
-# (`partial_fit`), and taken back when the batch is complete (`forget`). Hyper-parameters are learnt
-# anew after every batch.
+# Chosen molecules are added with their predicted values (`partial_fit`), and removed when the batch
+# is complete (`forget`). Hyper-parameters are learned again after every batch.
 BATCH, ROUNDS = 8, 10
 
 
@@ -72,7 +71,7 @@ rank = int(np.sum(y > found[-1])) + 1
 print(f"after {len(known)} experiments: number {rank} of {len(y)}")
 
 # %%
-# What was found after how many experiments. The band holds nine of ten searches at random.
+# The best property found, against the number of experiments. The band has 90% of random searches.
 experiments = 2 * BATCH + BATCH * np.arange(ROUNDS + 1)
 fig, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
 left.plot(experiments, found, "o-", label="expected improvement")
@@ -84,7 +83,7 @@ left.set(xlabel="experiments", ylabel="best property found")
 left.legend(loc="lower right")
 
 # %%
-# The model at the end, on the molecules that were never measured: it knows best what is good.
+# Predictions of the last model for molecules that were not measured.
 rest = np.setdiff1d(np.arange(len(y)), known)
 mean, std = model.predict(X[rest], return_std=True)
 right.errorbar(mean, y[rest], xerr=std, fmt=".", color="0.5", ecolor="0.9", zorder=1)

@@ -3,8 +3,8 @@ Why this prediction?
 ====================
 
 The mean of an additive Gaussian process is a sum of one term for each feature, and each term has a
-standard deviation. So a prediction is explained exactly, not by sampling: here, two patients of the
-diabetes table, in the units of the target.
+standard deviation. The terms explain a prediction exactly, without sampling. The figure explains
+the predictions for two patients of the diabetes data, in the units of the target.
 """
 
 import matplotlib.pyplot as plt

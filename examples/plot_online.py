@@ -2,9 +2,9 @@
 Rows that come, and rows that go
 ================================
 
-A Gaussian process takes further rows without starting anew, and forgets rows as if they had never
-been there. Here digits come fifty at a time; then the labels of a hundred turn out to be wrong, and
-are taken back.
+A Gaussian process adds rows without a new fit, and removes rows as if they had never been there.
+Here digits arrive fifty at a time. Then a hundred of their labels turn out to be wrong, and these
+rows are removed.
 """
 
 import time
@@ -34,8 +34,8 @@ model.forget(wrong)
 print(f"with wrong labels {scores[-1]:.3f}, without them {model.score(X_test, y_test):.3f}")
 
 # %%
-# What is left is the model of the 900 rows with right labels: the same probabilities as a fit on
-# these alone with the same hyper-parameters.
+# The model of the remaining 900 rows has the same scores as a new fit to them with the same
+# hyper-parameters.
 kept = np.setdiff1d(np.arange(1000), wrong)
 again = IntersectionGPClassifier(
     Constant(model.amplitude_)

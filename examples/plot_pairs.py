@@ -2,9 +2,9 @@
 Which two features act together
 ===============================
 
-An additive model is a sum of curves, each of which can be read. Where two features act together, a
-map of the two is added, chosen by what the curves leave unexplained, with the standard deviation of
-every point. Here the target is Friedman's first function, whose first two features multiply.
+An additive model is a sum of curves, one for each feature. `Interactions` adds functions of two
+features. The residuals of the curves choose the pairs. The target here is Friedman's first
+function, which has a product of its first two features.
 """
 
 import matplotlib.pyplot as plt
@@ -25,11 +25,11 @@ for k in (0, 1, 3):
     mean, std = model.predict(X_test, return_std=True)
     error = np.sqrt(np.mean((mean - y_test) ** 2))
     covered = np.mean(np.abs(mean - y_test) < 1.96 * std)
-    print(f"{k} pairs: error {error:.2f} (noise 1), {covered:.0%} in their intervals of 95 %")
+    print(f"{k} pairs: error {error:.2f} (noise 1), {covered:.0%} in their intervals of 95%")
 
 # %%
-# The first pair that is chosen is the one that is there; what a map adds to the curves of its two
-# features is the rest of their product.
+# The first chosen pair is the true one. Its function is the part of the product that the two curves
+# cannot represent.
 model = IntersectionGPRegressor(Intersection() + Interactions(1), random_state=0).fit(
     X_train, y_train
 )

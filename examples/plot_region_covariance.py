@@ -2,11 +2,11 @@
 Finding a texture by its covariance
 ===================================
 
-The covariance of a few features of the pixels of a region is a small matrix that says how they
-vary together, and it does not depend on the size of the region. Here every window of a mosaic of
-four textures is compared with one window of the lower right texture: in the Jensen-Bregman log-det
-divergence, and in the Euclidean distance between the same matrices. Covariances come from integral
-images, so that ten thousand overlapping windows take a moment.
+The covariance matrix of a few pixel features describes the texture of a region. Its shape does not
+depend on the size of the region. Here a window of the lower right texture is compared with every
+window of a mosaic of four textures. One map shows the Jensen-Bregman log-det divergence, the other
+the Euclidean distance between the same matrices. Integral images make the covariances of ten
+thousand overlapping windows fast.
 """
 
 import matplotlib.pyplot as plt
@@ -27,7 +27,7 @@ def texture(sigma):
 
 
 image = np.block([[texture((1, 4)), texture((4, 1))], [texture((2, 2)), texture((1.2, 2.6))]])
-# Light falls from the left: contrast says nothing about the texture.
+# Brightness falls from left to right, so the contrast does not depend on the texture alone.
 image *= np.linspace(2.0, 0.5, 2 * size)
 
 # %%
@@ -41,8 +41,8 @@ X = covariance_descriptors(features, regions=regions)
 print(f"{len(X)} covariances of {X.shape[1]} x {X.shape[1]}")
 
 # %%
-# A change of contrast multiplies a covariance by a number. Divided by its own size, what is left
-# is the texture.
+# A change of contrast multiplies a covariance by a number. Dividing each matrix by its size removes
+# the contrast.
 X /= np.trace(X, axis1=1, axis2=2)[:, None, None]
 wanted = np.flatnonzero((top == 180) & (left == 150))
 divergence = jbld_distances(X[wanted], X)[0]
@@ -66,7 +66,7 @@ for ax in axes:
 plt.show()
 
 # %%
-# How many of the windows nearest to the one wanted lie in its texture?
+# How many of the nearest windows lie in the right texture?
 inside = (top >= size) & (left >= size)
 count = inside.sum()
 for name, values in (("divergence", divergence), ("Euclidean", euclidean)):

@@ -2,9 +2,9 @@
 Measurements of different precision
 ===================================
 
-Two instruments measure the same curve. One has a deviation of 0.05, the other of 0.6, and both are
-known. A weight of one over the variance tells the model which to believe: the noise variance of a
-row is divided by its weight, and nothing else changes, so the fit stays exact.
+Two instruments measure the same curve. Their standard deviations are known: 0.05 and 0.6. Give each
+row the weight of one over its variance. The model then divides the noise variance of a row by its
+weight, and the fit stays exact.
 """
 
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ for ax, weights, title in zip(
     ax.plot(x[~precise], y[~precise], ".", color="0.75", label="imprecise")
     ax.plot(x[precise], y[precise], "k.", label="precise")
     ax.plot(grid, truth, color="tab:orange", label="truth")
-    ax.plot(grid, mean, color="tab:blue", label="posterior mean, 95 %")
+    ax.plot(grid, mean, color="tab:blue", label="posterior mean, 95%")
     ax.set(title=f"{title}: error {error:.2f}", xlabel="x")
 axes[0].legend(loc="upper left", fontsize="small")
 axes[0].set_ylabel("y")

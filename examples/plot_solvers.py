@@ -2,12 +2,12 @@
 Solvers of the same system
 ==========================
 
-Training solves :math:`(K + s I)\\,\\alpha = y`, with :math:`s` the noise. The paper compares three
-ways (its figure 6), and all are here, on 250 of scikit-learn's digits, odd against even: conjugate
-gradients, coordinate descent on tables (Wu, 2010), and greedy block coordinate descent (Bo and
-Sminchisescu, 2012). Each curve is one solver: the largest entry of the residual, how far the
-objective :math:`\\alpha^T (K + s I)\\,\\alpha / 2 - y^T\\alpha` is above its minimum, and the
-accuracy on other digits, against iterations and against time.
+Training solves :math:`(K + s I)\\,\\alpha = y` with the noise :math:`s`. The paper compares three
+solvers in figure 6: conjugate gradients, coordinate descent on look-up tables (Wu, 2010), and
+greedy block coordinate descent (Bo and Sminchisescu, 2012). This example repeats the comparison on
+250 of scikit-learn's digits, odd against even. It draws three quantities against iterations and
+time: the largest entry of the residual, the accuracy on other digits, and the excess over its
+minimum of the objective :math:`\\alpha^T (K + s I)\\,\\alpha / 2 - y^T\\alpha`.
 """
 
 import time
@@ -54,8 +54,8 @@ def follow(n_iterations, name, preconditioner):
 
 
 # %%
-# An iteration of conjugate gradients is one product with the kernel matrix; one of the other two is
-# a step in every row. Stopping before the tolerance warns, which here is the point.
+# An iteration of conjugate gradients is one product with the kernel matrix. An iteration of the
+# other solvers updates every row once. A fit that stops early warns, as intended here.
 
 solvers = {
     "conjugate gradients, preconditioned": ("cg", "auto"),

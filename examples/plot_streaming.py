@@ -2,9 +2,9 @@
 One pass over a file, any number of models
 ==========================================
 
-Fifty thousand histograms lie in a file. One pass sums the products of their features, in memory
-that does not depend on the number of rows; ridge regressions on any number of components and a
-whole path of the lasso follow without another look at the file.
+A file has fifty thousand histograms. One pass sums the products of their features, in memory that
+does not depend on the number of rows. Ridge regressions on any number of components, and a whole
+path of the lasso, then need only these sums.
 """
 
 import tempfile

@@ -2,10 +2,10 @@
 Clusters of spectra, by transport
 =================================
 
-Narrow peaks that moved a little share no bin. Bin by bin two of them are as different as any two
-peaks, and their mean is two low peaks. The cost of moving the mass of one onto the other says how
-far it moved, and their barycentre is one peak between them. Below are clusters of three kinds of
-peaks by either, and the samples that stand for them.
+Two narrow peaks at slightly different places share no bin. Compared bin by bin, they are as
+different as any two peaks, and their mean has two low peaks. The cost of optimal transport grows
+with the distance between the peaks, and their barycentre is one peak between them. The figure
+shows clusters of three kinds of peaks in both metrics, and the centre of each cluster.
 """
 
 import matplotlib.pyplot as plt

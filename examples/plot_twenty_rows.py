@@ -2,9 +2,9 @@
 Twenty rows
 ===========
 
-With 20 rows, many kernels explain the data. `TabularGPRegressor` averages over them, so that its
-intervals are wide enough. The same intervals from one kernel of largest marginal likelihood, as
-`GaussianProcessRegressor` of scikit-learn has it, are too narrow more often.
+With 20 rows, many kernels explain the data. `TabularGPRegressor` averages over them, so its
+intervals are wide enough. `GaussianProcessRegressor` of scikit-learn takes the one kernel that
+maximises the marginal likelihood, and its intervals are too narrow more often.
 """
 
 import warnings

@@ -2,9 +2,9 @@
 Transport between histograms of different mass
 ==============================================
 
-Two signals share a peak that has drifted by a few bins, and each has one of its own. Balanced
-transport must carry every bit of the one to the other, however far. With a price for mass that is
-created or destroyed, only what is near moves, and the rest is said to be new or gone.
+Two signals share a peak, which has drifted by a few bins. Each also has a peak of its own. Balanced
+transport must move all mass, however far. In unbalanced transport, created and destroyed mass has a
+cost. Mass then moves over short distances, and the rest is created or destroyed.
 """
 
 import matplotlib.pyplot as plt

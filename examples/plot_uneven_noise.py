@@ -1,10 +1,10 @@
 """
-Intervals that widen where it is uncertain
-==========================================
+Intervals that widen where the model is uncertain
+=================================================
 
 The noise of this target grows with `x`, and there are no training rows in the middle. Boosted trees
-with a quantile loss learn the noise, but do not know where they have seen nothing. An interval of
-`TabularGPRegressor` is wide for both reasons.
+with a quantile loss learn the noise, but their intervals do not widen without training rows. An
+interval of `TabularGPRegressor` is wide for both reasons.
 """
 
 import matplotlib.pyplot as plt

@@ -396,11 +396,12 @@ NOTES = """
   are chosen as prototypes, only `RandomMutationNN` counts weights; probabilities always do.
   `IntersectionSVC` makes one step per row, with a length proportional to the weight.
 * `class_weight`: condensing rules go on until every sample is classified correctly, so they have
-  none. Neither has `RandomSubset`.
+  no `class_weight`. `RandomSubset` has none either.
 * `warm_start`: the parameter exists, and a second fit to the same data gives the same predictions.
-  Only for the lassos, the test also counts that the second fit takes fewer steps.
+  For the lassos, the test also checks that the second fit takes fewer steps.
 * missing targets: with several targets, each learns from the rows in which it is not NaN.
-* `predict_proba` agrees with `predict`, and `decision_function` has one column for two classes.
+* `predict_proba` agrees with `predict`. `decision_function` returns one score per row for two
+  classes.
 * float32: predictions are float32 if the rows, and the targets of a regression, are float32.
 * pandas, polars: the names of columns are kept. Later rows with other names or another order are
   refused. The same holds for all frames that narwhals reads, such as pyarrow tables. Columns hold

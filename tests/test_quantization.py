@@ -610,7 +610,7 @@ def test_files_with_what_is_no_rotation_are_refused(digits, tmp_path):
 @pytest.mark.parametrize("metric", ["hellinger", "chi2", "intersection"])
 def test_histograms_have_no_rotation_and_one_level(digits, metric, parameters):
     pq = ProductQuantizer(4, 8, metric, **parameters)
-    with pytest.raises(ValueError, match="are no histograms"):
+    with pytest.raises(ValueError, match="are not histograms"):
         pq.fit(digits)
     assert not hasattr(pq, "codebooks_")
 

@@ -687,7 +687,7 @@ def test_penalties_that_are_all_too_small_ask_for_larger_ones(rng, alphas):
         warnings.simplefilter("always")
         PCARidge(alphas=alphas, selection="gcv").fit(X, y)
     assert len(record) == 1
-    assert "Larger ones are needed" in str(record[0].message)
+    assert "Add larger penalties" in str(record[0].message)
 
 
 def test_softmax_is_the_default_where_rows_can_be_read_again():

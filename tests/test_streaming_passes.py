@@ -104,7 +104,7 @@ def test_unlabelled_rows_turn_the_directions_of_blocks(rng):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"blocks": [2, 2]}, "5 features, but the blocks 4"),
+        ({"blocks": [2, 2]}, "5 features, but blocks sum to 4"),
         ({"blocks": [2, 3], "n_components": [1]}, "one number for each"),
         ({"blocks": [2, 3], "n_components": 3}, "n_components=3 must be at most n_features=2"),
         ({"blocks": []}, "a number of features for each block"),

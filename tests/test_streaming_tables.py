@@ -166,7 +166,7 @@ def test_columns_are_chosen_by_name(data, tmp_path):
         known = model.feature_names_in_.tolist()
         order = [known.index(name) for name in wanted]
         np.testing.assert_allclose(model.coef_[order], expected.coef_, rtol=1e-9)
-    with pytest.raises(ValueError, match="columns and drop are given"):
+    with pytest.raises(ValueError, match="columns and drop are both given"):
         Table(tmp_path / "parts", columns=["a"], drop=["b"])
     for options in ({"columns": ["a", "z"]}, {"drop": ["z"]}):
         with pytest.raises(ValueError, match="has no column 'z'"):

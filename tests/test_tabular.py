@@ -763,8 +763,8 @@ def test_rows_that_cannot_be_added_leave_everything_as_it_was():
     gap = X[:3].copy()
     gap[1, 2] = np.nan
     for rows, targets, message in (
-        (gap, y[:3], r"^X\[1, 2\] is missing, and no row of the fit"),
-        (X[:3], -np.exp(y[:3]), r"^A target is -.*, which has no log"),
+        (gap, y[:3], r"^X\[1, 2\] is missing, and the fit had no missing"),
+        (X[:3], -np.exp(y[:3]), r"^A target is -.*, which the transform 'log'"),
         (X[:3], np.ones((3, 2)), r"^y has 2 targets, but fit had 1"),
         (X[:3, :2], y[:3], "features"),
     ):

@@ -28,14 +28,17 @@ PAGES = sorted(
     path.relative_to(ROOT).as_posix()
     for path in (
         ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
         ROOT / "CONTRIBUTING.md",
+        ROOT / "SECURITY.md",
+        ROOT / "rust" / "histrs" / "README.md",
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "docs" / "coming_from").glob("*.md"),
         *(ROOT / "docs" / "guide").glob("*.md"),
         *(ROOT / "docs" / "tutorials").glob("*.md"),
     )
     # Made by scripts from tables.
-    if path.name not in {"benchmarks.md", "contract.md", "errata.md"}
+    if path.name not in {"benchmarks.md", "contract.md"}
 )
 
 
@@ -152,3 +155,19 @@ def test_the_project_describes_itself_by_one_sentence(capsys):
 def test_the_drawing_of_the_parts_is_up_to_date():
     kept = (ROOT / "docs" / "images" / "layout.svg").read_text(encoding="utf-8")
     assert kept == make_layout.drawing(), "run: python -m docs.images.make_layout"
+
+
+@pytest.mark.parametrize(
+    ("page", "lines", "words"),
+    [("README.md", 150, 900), ("docs/architecture.md", 200, 1600), ("docs/style.md", 40, 300)],
+)
+def test_pages_that_everyone_reads_are_short(page, lines, words):
+    text = (ROOT / page).read_text(encoding="utf-8")
+    assert len(text.splitlines()) <= lines
+    assert len(text.split()) <= words
+
+
+def test_the_newest_section_of_the_changelog_is_short():
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    sections = re.split(r"^## \[(?!Unreleased)", text, flags=re.MULTILINE)
+    assert len(sections[1].strip().splitlines()) <= 60

@@ -20,12 +20,14 @@ from benches.papers._experiment import (
 
 INTRODUCTION = """# The papers' experiments, repeated
 
-What this package implements comes from five papers. Their experiments are repeated here on data
-that we can use, smaller than theirs, beside what one would use today; each ends in a sentence on
-whether it holds, which the program makes from its figures. What was not run yet says so.
-`make papers` runs everything (`python -m benches.papers --list` says how long each takes), and
-skips what is finished unless `--again` is given. In tables ± is the standard deviation of single
-runs, in figures bars are standard errors; times are medians.
+This package began with five papers. We repeat their experiments on smaller, public data, and
+compare with the methods that one would use today. Each experiment ends in a verdict on the paper's
+claim, which the program derives from the measured numbers. Experiments that have not been run are
+marked.
+
+`make papers` runs all experiments that are not finished, or with `--again` all.
+`python -m benches.papers --list` says how long each takes. In tables, ± is the standard deviation
+of single runs. In figures, bars are standard errors. Times are medians.
 """
 
 

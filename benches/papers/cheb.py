@@ -120,9 +120,9 @@ def accuracy_against_size(run: Run, data: _images.Described) -> tuple[Points, st
         f"classes to train, "
         f"up to {n_test} to test, {X.shape[1]} columns. exp(-{GAMMA} chi2), LIBSVM on the inner "
         f"products with C = {C:g}, {len(seeds)} seeds of the random features (one split); "
-        f"{MAP_SIZE} features a column under the random ones, {FACTOR} times the dimensions before "
-        "PCA, which also sees the test rows. Fewer dimensions than in the paper, since there are "
-        "fewer rows: all must stay below their number for PCA to leave something out."
+        f"{MAP_SIZE} features per column before the random ones, and {FACTOR} times the dimensions "
+        "before PCA, which also sees the test rows. The dimensions are fewer than in the paper, "
+        "because PCA needs more rows than dimensions, and there are fewer rows."
     )
     return points, note
 
@@ -382,9 +382,9 @@ def table_4(run: Run) -> tuple[Points, str]:
         points.add(name, accuracy=100 * float(model.score(X_test, y_test)), seconds=seconds)
     note = (
         f"Fashion-MNIST (H. Xiao et al., 2017), {len(y):,} images to train and {len(y_test):,} to "
-        f"test, as {X.shape[1]} shares of gradient by place and direction; read from a file in "
-        f"parts of {part:,} rows, ridge regression from moments; exp(-{GAMMA} chi2); {len(seeds)} "
-        "seeds. AdditiveChi2Sampler and boosted trees have all rows in memory."
+        f"test, as {X.shape[1]} fractions of the gradient by place and direction; read from a file "
+        f"in parts of {part:,} rows, ridge regression from moments; exp(-{GAMMA} chi2); "
+        f"{len(seeds)} seeds. AdditiveChi2Sampler and boosted trees have all rows in memory."
     )
     return points, note
 

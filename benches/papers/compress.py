@@ -203,8 +203,8 @@ def judge(points: Points) -> list[Claim]:
         claim(
             speed >= 0.5 * expected,
             f"at {sizes[0]:g}% a test is {speed:.0f} times as fast as with all samples",
-            f"at {sizes[0]:g}% a test is only {speed:.1f} times as fast as with all samples, of "
-            f"{expected:.0f}",
+            f"at {sizes[0]:g}% a test is only {speed:.1f} times as fast as with all samples, not "
+            f"{expected:.0f} times",
         )
     )
     claims.append(_against_simpler(points, ours, sizes[int(errors.argmin())]))
@@ -232,8 +232,9 @@ def _against_simpler(points: Points, ours: str, size: float | None) -> Claim:
     best = float(own.mean())
     return claim(
         not below,
-        f"nothing simpler of today is clearly below its best of {best:.1f}% ({name}: {least:.1f}%)",
-        f"today one would take {name}, which has {least:.1f}% (learned {best:.1f}% at best)",
+        f"no simpler method of today has a clearly smaller error than its best of {best:.1f}% "
+        f"({name}: {least:.1f}%)",
+        f"{name}, a simpler method of today, has {least:.1f}% (learned {best:.1f}% at best)",
     )
 
 
@@ -278,10 +279,10 @@ def _note(samples: Samples, distance: str, flat: str) -> str:
     return (
         f"{samples.source}; {samples.n_train:,} samples to train and {samples.n_test:,} to test, "
         f"{len(np.unique(samples.y))} classes, five random splits; nearest neighbours by the "
-        f"{distance}. The inverse temperature of the learned set is chosen once, on training "
-        f"samples left out. K-means a class works on {flat}. "
-        f'"{FINAL.strip(" ,")}" is where a rule ends by '
-        "itself. The speed-up is that of a prediction over one with all samples."
+        f"{distance}. The inverse temperature of the learned set is chosen once, on left-out "
+        f"training samples. K-means a class works on {flat}. "
+        f'"{FINAL.strip(" ,")}" is the size at '
+        "which a rule ends. The speed-up compares with a prediction from all samples."
     )
 
 
@@ -417,7 +418,7 @@ def leaf_histograms(run: Run) -> tuple[Points, str]:
     M /= np.median(M)
     source = (
         "20 of the hundred plant species (C. Mallah, J. Cope and J. Orwell, 2013), 64 bins of leaf "
-        "margins, whose ground distance is from how they go together"
+        "margins, whose costs come from the correlations of the bins"
     )
     samples = Samples(X, y, 200, 120, MANY, _sinkhorn((M + M.T) / 2), source)
     return _histograms(run, samples, (M + M.T) / 2)

@@ -121,9 +121,9 @@ def table_3(run: Run) -> tuple[Points, str]:
                     run.progress(k + 1, n_classes, f"classes of descriptor {which + 1}")
     note = (
         f"{_images.CALTECH}; {n_classes} classes, each against the {len(sets[0].names) - 1} "
-        f"others, as 300 visual words and as {sets[1].X.shape[1]} gradient shares: "
+        f"others, as 300 visual words and as {sets[1].X.shape[1]} fractions of the gradient: "
         f"{2 * n_classes} problems at each size. {n_positive} positive rows, and 4 or 20 of each "
-        "other class (420 and 2,020 rows); scores by tables of 100 bins."
+        "other class (420 and 2,020 rows); scores by look-up tables of 100 bins."
     )
     return points, note
 
@@ -164,8 +164,8 @@ def judge_binary(points: Points) -> list[Claim]:
     claims = [
         claim(
             max(map(abs, gaps)) < 0.002,
-            f"CG has the area of Cholesky (differences {gaps[0]:+.4f} and {gaps[1]:+.4f})",
-            f"CG has not the area of Cholesky ({gaps[0]:+.4f}, {gaps[1]:+.4f})",
+            f"CG has the AUC of Cholesky (differences {gaps[0]:+.4f} and {gaps[1]:+.4f})",
+            f"the AUC of CG differs from that of Cholesky ({gaps[0]:+.4f}, {gaps[1]:+.4f})",
         ),
         claim(
             ratio > 1,
@@ -174,8 +174,8 @@ def judge_binary(points: Points) -> list[Claim]:
         ),
         claim(
             test > 1,
-            f"tables predict {test:.1f} times as fast as exact scores",
-            f"tables predict no faster than exact scores ({test:.1f} times)",
+            f"look-up tables predict {test:.1f} times as fast as exact scores",
+            f"look-up tables predict no faster than exact scores ({test:.1f} times)",
         ),
         claim(
             growth > 0,
@@ -243,8 +243,8 @@ def thousand_classes(run: Run) -> tuple[Points, str]:
     points.add("LinearSVC", error=error, seconds=seconds)
     note = (
         f"{data.source}: {n:,} to train, {n // 4:,} to test, {n_words:,} words, {n_classes:,} "
-        "classes. Simulated, since no set at hand has so many classes; the errors say nothing of "
-        "images, the labels that change do say something of the solver."
+        "classes. They are simulated, because no public data set here has so many classes. The "
+        "errors say nothing about images; the changed labels say something about the solver."
     )
     return points, note
 
@@ -267,8 +267,8 @@ def judge_many(points: Points) -> list[Claim]:
         ),
         claim(
             lost < 0.5,
-            f"stopping there changes the error by {lost:+.2f} points only",
-            f"stopping there costs {lost:.1f} points of error",
+            f"stopping at tol 0.1 changes the error by {lost:+.2f} points only",
+            f"stopping at tol 0.1 costs {lost:.1f} points of error",
         ),
         claim(
             early < later,
@@ -348,8 +348,8 @@ def judge_scenes(points: Points) -> list[Claim]:
 @experiment(
     "gphik-figure-6",
     "Figure 6: linear solvers",
-    original="to a residual of 1e-6 conjugate gradients take 3.7 s, coordinate descent on tables "
-    "32 s, greedy blocks 16 minutes.",
+    original="to a residual of 1e-6 conjugate gradients take 3.7 s, coordinate descent on "
+    "look-up tables 32 s, greedy blocks 16 minutes.",
     needs=("caltech101",),
     modules=("PIL",),
     minutes=0.1,
@@ -481,8 +481,8 @@ def judge_stopping(points: Points) -> list[Claim]:
         claim(
             best >= 1e-2 and gain > t.ppf(0.975, len(gains) - 1) * error,
             f"it is best at tol {best:g} {figures})",
-            f"that early stopping is best is not shown: what tol {best:g}, the best of "
-            f"{len(abscissas)}, adds is within noise {figures}, which differ by {spread:.1f})",
+            f"the gain of the best of {len(abscissas)} tolerances, tol {best:g}, is within the "
+            f"noise {figures}, which differ by {spread:.1f})",
         ),
         claim(
             np.sum((iterations - power) ** 2) < np.sum((iterations - line) ** 2),
@@ -538,10 +538,10 @@ def figure_8(run: Run) -> tuple[Points, str]:
         run.progress(seed + 1, n_splits, "splits")
     note = (
         f"{_SCENES}; the {len(data.names)} largest classes, {len(split.X)} rows, {n_splits} "
-        f"splits, noise {NOISE}, tables of 100 bins. The inducing points are scikit-learn's: "
-        "Nystroem and ridge regression with the noise as penalty is the mean of the process with "
-        "inducing points called deterministic training conditional; FITC, which differs in the "
-        "noise of each row, is not in a library that this project tests with."
+        f"splits, noise {NOISE}, look-up tables of 100 bins. The inducing points are "
+        "scikit-learn's: Nystroem and ridge regression with the noise as penalty is the mean of "
+        "the process with inducing points called deterministic training conditional; FITC, which "
+        "differs in the noise of each row, is not in a library that this project tests with."
     )
     return points, note
 
@@ -580,8 +580,8 @@ def judge_inducing(points: Points) -> list[Claim]:
         ),
         claim(
             test > 1,
-            f"a prediction by tables is {test:.1f} times as fast",
-            f"a prediction by tables is not faster ({test:.1f} times)",
+            f"a prediction by look-up tables is {test:.1f} times as fast",
+            f"a prediction by look-up tables is not faster ({test:.1f} times)",
         ),
     ]
 
@@ -889,7 +889,7 @@ def figure_13(run: Run) -> tuple[Points, str]:
             run.progress(seed + 1, n_runs, "runs")
     note = (
         f"simulated, two normal and six uniform features of no use, {n_runs} runs, 500 rows to "
-        "test. Weights, noise and amplitude by the largest likelihood; "
+        "test. Weights, noise and amplitude by marginal likelihood; "
         '"relevance" is the search of this package for weights, which held-out rows stop.'
     )
     return points, note

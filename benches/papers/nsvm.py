@@ -267,11 +267,12 @@ def judge_sensitivity(points: Points) -> list[Claim]:
             max(map(abs, moves)) < 1,
             f"the last passes move the average precision by at most {max(map(abs, moves)):.1f} "
             "points",
-            f"the last passes still move it by {max(map(abs, moves)):.1f} points",
+            "the last passes still move the average precision by "
+            f"{max(map(abs, moves)):.1f} points",
         ),
         claim(
             spread < 5,
-            f"over the range of parameters it stays within {spread:.1f} points",
+            f"over the range of parameters, the average precision stays within {spread:.1f} points",
             f"the parameters matter: {ends[best]:.1f} with {best}, {ends[worst]:.1f} with {worst}",
         ),
     ]

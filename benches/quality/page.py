@@ -88,22 +88,25 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
     yield from [
         "# Quality of predictions",
         "",
-        f"We compare models with their defaults on {len(tables)} tables of "
-        f"{len({t.survey for t in tables})} surveys. {len(surveys)} of the surveys have 3,000 to "
-        "64,000 rows. Numbers, words, dates and missing values stay as they come.",
+        f"We compare models with their defaults on {len(tables)} tables from "
+        f"{len({t.survey for t in tables})} data sets; a data set with several targets gives "
+        f"several tables. {len(surveys)} of the data sets have 3,000 to 64,000 rows. Numbers, "
+        "words, dates and missing values are not changed.",
         "",
-        "We may use half of the surveys to choose defaults. The other half is only reported. "
-        "[The list](https://github.com/histrs/histrs/blob/main/benches/quality/tables.toml) of "
-        "both was written before the first run. It says which columns are left out, and why.",
+        'We may choose our defaults on half of the data sets ("tuning" below), and only report the '
+        'other half ("held"). [The list]'
+        "(https://github.com/histrs/histrs/blob/main/benches/quality/tables.toml) of both was "
+        "written before the first run. It says which columns are left out, and why.",
         "",
-        f"There are three splits up to {OFTEN:,} training rows, and one above. Panels are split by "
-        "person, storm or firm. At least a quarter of the rows are test rows. Models are compared "
-        "on the splits that all of them were run on. Ranks, errors and times are better if "
-        "smaller. ± is a standard error over tables.",
+        f"There are three splits up to {OFTEN:,} training rows, and one above. Rows of one person, "
+        "storm or firm are on the same side of a split. At least a quarter of the rows are test "
+        "rows. Models are compared on the splits that all of them were run on. Ranks, errors and "
+        "times are better if smaller. ± is a standard error over tables, and - means that a model "
+        "was not run.",
         "",
         "Each model has one thread, and its time is CPU time. A fit of more than "
         f"{LIMIT // 60} minutes has the worst rank. The machine is {machines}. "
-        "`python -m benches.quality` repeats it.",
+        "`python -m benches.quality` measures all of this again.",
         "",
         "| model | version |",
         "|---|---|",

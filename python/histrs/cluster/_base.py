@@ -24,8 +24,8 @@ metric_params : dict or None, default=None
 """,
     "random_state": """
 random_state : int, RandomState instance or None, default=None
-    Draws the first centres. The probability of a sample is proportional to its cost to the centres
-    before (k-means++ [2]_).
+    Draws the first centres. The probability of a sample is proportional to its cost to the nearest
+    centre that is already drawn (k-means++ [2]_).
 n_jobs : int or None, default=None
     Number of threads; None and -1 mean one per core.
 """,

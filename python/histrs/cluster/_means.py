@@ -107,28 +107,29 @@ class MetricKMeans(MetricClusters):
 
     .. math:: \min_{m_1 \ldots m_k} \sum_i \min_c D(x_i, m_c)
 
-    by Lloyd's iteration [1]_. In turns, samples go to the centre of least cost, and each centre
-    becomes the mean of its samples, until the sum falls no more. The cost :math:`D` is the square
-    of the distance "airm", "logeuclid", "euclid" or "euclidean". Other distances are squares
-    already, or costs of transport, and are the cost themselves.
+    by Lloyd's iteration [1]_. In turns, each sample goes to the centre with the smallest cost, and
+    each centre becomes the mean of its samples. The iteration ends when the sum stops falling. The
+    cost :math:`D` is the square of the distance "airm", "logeuclid", "euclid" or "euclidean". Other
+    distances are squares already, or costs of transport, and are the cost themselves.
 
     Parameters
     ----------
     n_clusters : int, default=8
         Number of clusters.
     metric : str, default="auto"
-        "auto" takes "jbld" for a stack of matrices, and "chi2" for rows. Covariance matrices have
-        "airm" (with :func:`~histrs.spd.airm_mean`), "jbld" (:func:`~histrs.spd.jbld_mean`),
-        "logeuclid" (:func:`~histrs.spd.log_euclidean_mean`) and "euclid". Histograms have "chi2",
-        "hellinger", "intersection" (medians), "sinkhorn" and "emd". The last two have debiased
-        means of :func:`~histrs.transport.sinkhorn_barycenter`, whose `reg` is at least a fiftieth
-        of the largest entry of `M`. Vectors have "euclidean". Other metrics have no mean: use
+        "auto" takes "jbld" for a stack of matrices, and "chi2" for rows. For covariance matrices,
+        there are "airm" (with :func:`~histrs.spd.airm_mean`), "jbld"
+        (:func:`~histrs.spd.jbld_mean`), "logeuclid" (:func:`~histrs.spd.log_euclidean_mean`) and
+        "euclid"; for histograms "chi2", "hellinger", "intersection" (medians), "sinkhorn" and
+        "emd". The last two use debiased barycentres
+        (:func:`~histrs.transport.sinkhorn_barycenter`), with a `reg` of at least a fiftieth of the
+        largest entry of `M`. For vectors, there is "euclidean". Other metrics have no mean: use
         :class:`KMedoids`.
     {metric_params}
     n_init : int, default=1
         Number of starts, of which the best is kept.
     max_iter : int, default=100
-        Most iterations of a start.
+        Largest number of iterations for each start.
     tol : float, default=1e-4
         The iteration ends when the sum falls by less, as a fraction of itself.
     {random_state}

@@ -183,7 +183,7 @@ def grids_of(pyramid: Sequence[Grid], *, positions: bool) -> list[tuple[int, int
         raise ValueError("pyramid = (): give at least one level; (1,) is the whole image.")
     if not positions and any(grid != (1, 1) for grid in grids):
         raise ValueError(
-            f"pyramid = {pyramid!r} has cells, and without positions no feature is in any: put "
-            "them in the first two columns of X, and set positions=True."
+            f"pyramid = {pyramid!r} has cells, and needs the positions of features: put them in "
+            "the first two columns of X, and set positions=True."
         )
     return grids

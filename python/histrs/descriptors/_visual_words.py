@@ -228,8 +228,8 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         n_distinct = len(np.unique(labels))
         if n_distinct < n_words:
             warn(
-                f"Only {n_distinct} of {n_words} words are nearest to a local feature: there are "
-                "too many equal ones; lower n_words.",
+                f"Only {n_distinct} of {n_words} words are nearest to a local feature, because too "
+                "many features are equal; lower n_words.",
                 ConvergenceWarning,
             )
         return words, inertia

@@ -48,7 +48,7 @@ _CELLS = 40_000
 
 @documented()
 class PartDetector(BaseEstimator):
-    r"""Objects in images, by a root and parts on springs, learned on codes of their cells.
+    r"""Detector of objects in images: a root filter and movable parts, learned on codes.
 
     An image becomes grids of cells, each described by the 31 numbers of :class:`HOGFeatures`. A
     :class:`~histrs.quantization.ProductQuantizer` replaces these by a few bytes ([1]_, section
@@ -254,8 +254,8 @@ class PartDetector(BaseEstimator):
         if len(self.roots_) < self.n_components:
             warn(
                 f"{self.n_components - len(self.roots_)} of {self.n_components} components were "
-                "left out, as no object was nearest to them, or no location was a negative of "
-                "theirs; lower n_components, or give more images."
+                "left out, because they had no objects or no negatives; lower n_components, or "
+                "give more images."
             )
         if training.gap > TOL:
             warn(

@@ -29,7 +29,7 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
     norm :math:`n_k = (\mathrm{energy} + 10^{-4})^{-1/2}`, and the features are [1]_ [2]_
 
     ==========  =====================================================  ======
-    columns     what                                                   number
+    columns     formula                                                number
     ==========  =====================================================  ======
     0 to 17     :math:`\frac12 \sum_k \min(h_o n_k, 0.2)`              18
     18 to 26    :math:`\frac12 \sum_k \min(u_o n_k, 0.2)`              9

@@ -330,8 +330,8 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         worst = int(np.argmax(gaps))
         if gaps[worst] > _APART:
             warn(
-                f"two chains disagree about column {seen[worst]}, which matters with probability "
-                f"{found[0][worst]:.2f} and {found[1][worst]:.2f}; raise n_sweeps "
+                f"two Markov chains disagree about column {seen[worst]}: it matters with "
+                f"probability {found[0][worst]:.2f} and {found[1][worst]:.2f}; raise n_sweeps "
                 f"(now {self.n_sweeps}).",
                 ConvergenceWarning,
             )

@@ -180,11 +180,11 @@ class Asked:
         if name not in _BOUNDS:
             return
         if not isinstance(kernel, GeneralizedKernel):
-            why = f"is for sums of minima, and {kernel!r} is none"
+            why = f"needs the kernel Intersection, and the kernel is {kernel!r}"
         elif kernel.is_smooth:
-            why = "is for piecewise linear functions, and these are smooth"
+            why = "needs piecewise linear functions, and those of Splines are smooth"
         elif kernel.pairs is not None:
-            why = "bounds what the additive kernel leaves, and there are pairs of features"
+            why = "does not work with pairs of features"
         else:
             return
         raise ValueError(f'variance={name!r} {why}: set variance to "auto", "exact" or "cached".')

@@ -232,8 +232,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     def _check_patterns(self, n_targets: int) -> None:
         if self._asked.search.shared:
             raise ValueError(
-                "Targets that miss different rows are fitted apart, each pattern with its own "
-                "noise and amplitude: leave shared of a LikelihoodSearch at None."
+                "Targets are missing in different rows, and each pattern has its own noise and "
+                "amplitude: leave shared of a LikelihoodSearch at None."
             )
         checked_scales(n_targets, **self._asked.scales)
 

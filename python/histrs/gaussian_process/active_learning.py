@@ -135,7 +135,10 @@ def query(
 def _check_model(model: Any) -> None:
     if not (hasattr(model, "_check_test") and hasattr(model, "_read")):
         # Not shown: that of a damaged matrix cannot be.
-        raise TypeError(f"model is a {type(model).__name__}, not a Gaussian process of histrs.")
+        raise TypeError(
+            f"model is a {type(model).__name__}, not a Gaussian process of histrs: give one, such "
+            "as IntersectionGPClassifier()."
+        )
 
 
 def _check_strategy(strategy: str, model: Model | None = None) -> None:

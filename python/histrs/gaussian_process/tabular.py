@@ -71,7 +71,7 @@ X : {array-like, data frame} of shape (n_samples, n_features)
 class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     r"""Gaussian process regressor for tables: numbers, categories, dates and missing values.
 
-    A few processes are learned, each exact, and blended:
+    The prediction is a blend of a few exact Gaussian processes:
 
     ========= ====================================================================================
     member    covariance

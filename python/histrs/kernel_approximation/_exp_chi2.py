@@ -51,7 +51,7 @@ _MULTIPLES = np.array([1 / 16, 1 / 8, 1 / 4, 1 / 2, 1, 2, 4])
 class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Random Fourier features of the exponential chi-square kernel.
 
-    Inner products of the features are near
+    Inner products of the features approximate
 
     .. math:: k(x, y) = \exp(-\gamma \chi^2(x, y)),
               \qquad \chi^2(x, y) = \sum_d \frac{(x(d) - y(d))^2}{x(d) + y(d)}.

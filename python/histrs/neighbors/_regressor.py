@@ -23,13 +23,15 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     Parameters
     ----------
     n_neighbors : int or "auto", default=1
-        Neighbours whose targets are averaged; "auto" takes as many, 56 at most, as predict training
-        samples best by the others, for which the distances of all pairs are computed.
+        Number of neighbours whose targets are averaged. "auto" tries numbers up to 56, and takes
+        the one that predicts training samples best from the others. It computes the distances of
+        all pairs.
     metric : str or callable, default="auto"
         As for `MetricKNNClassifier`.
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour counts the same, or the inverse of its distance; neighbours at
-        distance 0 then count alone. "auto" takes what predicts training samples best by the others.
+        distance 0 then count alone. "auto" takes the one that predicts training samples best from
+        the others.
     {metric_params}
     {n_jobs}
     {verbose}
@@ -44,7 +46,7 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     y_fit_ : ndarray of shape (n_samples,) or (n_samples, n_targets)
         Their targets.
     sample_weight_ : ndarray of shape (n_samples,) or None
-        Factors of their part in means, where they differ.
+        Their weights in the means; None if all are equal.
     {n_features_in_}
     {feature_names_in_}
 

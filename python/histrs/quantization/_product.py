@@ -248,8 +248,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 self.codebooks_ = codebooks.astype(dtype)
             if not np.all(np.isfinite(self.codebooks_)):
                 raise ValueError(
-                    f"Codewords of these rows are beyond {dtype}, which they have been in since "
-                    "the first call: give rows of the same scale, or begin with float64."
+                    f"Codewords of these rows overflow {dtype}, the precision of the first call: "
+                    "give rows of the same scale, or begin with float64."
                 )
             self.counts_ = counts
         return self
@@ -271,9 +271,9 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         if self._metric.is_of_histograms and (self.rotation is not None or self.n_levels > 1):
             raise ValueError(
                 f"rotation = {self.rotation!r} and n_levels = {self.n_levels} with metric = "
-                f'"{self.metric_}": rotated rows and what a level leaves over are no histograms; '
-                'use metric = "euclidean" (on square roots of histograms for the Hellinger '
-                "kernel), or no rotation and one level."
+                f'"{self.metric_}": rotated rows and residuals are not histograms. Use metric = '
+                '"euclidean" (on square roots of histograms for the Hellinger kernel), or no '
+                "rotation and one level."
             )
         # k-means squares coordinates.
         check_squares(rows, of_roots=self._metric.is_of_roots)

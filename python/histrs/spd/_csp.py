@@ -41,8 +41,8 @@ class CSP(TransformerMixin, StackEstimator):
     r"""Common spatial patterns: filters whose variance tells classes apart.
 
     Filters for two classes solve :math:`C_2 w = \lambda (C_1 + C_2) w`, with :math:`C_c` the mean
-    of the matrices of class :math:`c` [1]_. For more classes the rows of :math:`W` diagonalise all
-    means as nearly as they can [2]_,
+    of the matrices of class :math:`c` [1]_. For more classes, the rows of :math:`W` approximately
+    diagonalise all means [2]_,
 
     .. math:: \min_W \sum_c P_c \log \frac{\det \mathrm{diag}(W C_c W^T)}{\det (W C_c W^T)}
 
@@ -91,7 +91,7 @@ class CSP(TransformerMixin, StackEstimator):
     -----
     With balanced classes, all filters together are those of pyRiemann's ``CSP``, up to signs and
     lengths. For several classes, pyRiemann orders them by the approximation of [4]_ to :math:`I`,
-    which underrates filters whose variances differ much.
+    which puts filters with very different variances too low.
 
     References
     ----------

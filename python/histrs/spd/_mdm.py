@@ -33,14 +33,14 @@ _FAR = 1e150
 class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     r"""Classifier by the nearest mean: minimum distance to mean.
 
-    A matrix is of the class whose mean is nearest [1]_,
+    A matrix belongs to the class whose mean is nearest [1]_,
 
     .. math:: \hat y(X) = \arg\min_c d(X, M_c), \qquad
               P(c \mid X) = \mathrm{softmax}_c\big(-\beta\, d(X, M_c)^2\big)
 
-    with the inverse temperature :math:`\beta` that makes the training labels most likely, where
-    each matrix is compared with the mean of the others of its class. For "jbld", :math:`d^2` is
-    the divergence, which is the square of a metric.
+    with the inverse temperature :math:`\beta` that maximises the likelihood of the training labels.
+    For this, a matrix is left out of the mean of its own class. For "jbld", :math:`d^2` is the
+    divergence, which is the square of a metric.
 
     Parameters
     ----------
@@ -68,8 +68,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
 
     Notes
     -----
-    pyRiemann's ``MDM`` has an inverse temperature of 1, whatever the data: its probabilities are
-    often near 0 and 1 for classes that are far less certain.
+    pyRiemann's ``MDM`` always has an inverse temperature of 1. Its probabilities are often near 0
+    and 1 although the classes are far less certain.
 
     References
     ----------

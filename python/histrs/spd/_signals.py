@@ -28,9 +28,9 @@ class Covariances(TransformerMixin, BaseEstimator):
     .. math:: C = (1 - s)\, \hat C + s\, \frac{\mathrm{tr}\, \hat C}{p}\, I, \qquad
               \hat C = \frac{1}{T} \sum_{t=1}^{T} (x_t - \bar x)(x_t - \bar x)^T
 
-    of a trial with :math:`p` channels and :math:`T` times. The first step of a pipeline from raw
-    trials, such as epochs of EEG, to predictions; pyRiemann's transformer of this name returns the
-    same matrices.
+    is the matrix of a trial with :math:`p` channels and :math:`T` times. A pipeline from raw
+    trials, such as epochs of EEG, begins with this step. pyRiemann's transformer of this name
+    returns the same matrices.
 
     Parameters
     ----------
@@ -49,8 +49,8 @@ class Covariances(TransformerMixin, BaseEstimator):
     -----
     UserWarning
         If a channel is constant in a trial, with the index of the first: its variance is 0, and the
-        covariance is singular unless it is shrunk. If there are fewer times than channels, as where
-        the two axes are swapped.
+        covariance is singular unless it is shrunk. If there are fewer times than channels, for
+        example because the two axes are swapped.
 
     Notes
     -----

@@ -27,32 +27,31 @@ class Whitening(TransformerMixin, RunningMeans):
 
     with :math:`M_d` the mean of the matrices of domain :math:`d`, a subject or a session.
     Differences between domains, such as the position of electrodes, disappear, and differences
-    between classes remain [1]_. No labels are needed: matrices of a new subject are recentred by
-    their own mean, ``partial_fit(X, domain=...)`` and then ``transform``, or `unseen`.
+    between classes remain [1]_. No labels are needed. For a new subject, call ``partial_fit(X,
+    domain=...)`` and then ``transform``, or set `unseen`.
 
     Parameters
     ----------
     metric : {"airm", "riemann", "jbld", "logeuclid", "euclid"}, default="airm"
         The mean, as in :class:`TangentSpace`.
     unseen : {"raise", "own mean"}, default="raise"
-        How `transform` treats matrices of a domain that `fit` has not seen: refuse them, or
-        recentre them by their own mean, that of the matrices of the call. So a pipeline that is
-        judged on subjects left out needs no step between `fit` and `predict`. Where `fit` had
-        several domains and `transform` is given none, all are of one that is not known. A few
-        matrices make a poor mean, and one alone becomes the identity: while they come one by one,
-        `partial_fit`.
+        How `transform` treats matrices of a domain that `fit` has not seen. "raise" refuses them.
+        "own mean" recentres them by the mean of the matrices in the call, so that a
+        cross-validation can leave out subjects. If `fit` had several domains and `transform` gets
+        none, all matrices are one unseen domain. A few matrices make a poor mean, and a single
+        matrix becomes the identity: use `partial_fit` if matrices come one by one.
     {updates}
 
     Attributes
     ----------
     domains_ : ndarray of shape (n_domains,)
-        The domains, in order; a single 0 where none were given.
+        The domains, in order; a single 0 if none were given.
     references_ : ndarray of shape (n_domains, p, p)
         Their means.
     whiteners_ : ndarray of shape (n_domains, p, p)
         :math:`M_d^{-1/2}`.
     weights_seen_ : ndarray of shape (n_domains,)
-        Sums of the weights of the matrices that the means were made of, older ones lowered.
+        Sums of the weights of the matrices in the means, after `forgetting`.
     {n_features_in_}
 
     References
@@ -185,13 +184,13 @@ class Whitening(TransformerMixin, RunningMeans):
             if self.unseen == "raise" and len(known) > 1:
                 raise ValueError(
                     f"Whitening has means of {len(known)} domains: give domain, one of them for "
-                    'each matrix; or unseen="own mean", and all are of one that is not known.'
+                    'each matrix; or set unseen="own mean", with which all are one new domain.'
                 )
             known = dict.fromkeys(own[:1].tolist(), self.whiteners_[0]) if len(known) == 1 else {}
         elif self.unseen == "raise":
             cure = (
-                "has no mean yet: give matrices of it to partial_fit first; they need no labels; "
-                'or unseen="own mean".'
+                "has no mean yet: give its matrices to partial_fit first, without labels, or set "
+                'unseen="own mean".'
             )
             places_among(self.domains_, own, "domain", cure)
         new = np.flatnonzero([d not in known for d in own.tolist()])

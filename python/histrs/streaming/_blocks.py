@@ -108,7 +108,8 @@ def _of_blocks(columns: Sequence[slice], source: RowSource) -> list[Moments]:
         with in_chunk(number, source):
             if n_columns(Z) != columns[-1].stop:
                 raise ValueError(
-                    f"the rows have {n_columns(Z)} features, but the blocks {columns[-1].stop}."
+                    f"the rows have {n_columns(Z)} features, but blocks sum to "
+                    f"{columns[-1].stop}: give the number of features of each block."
                 )
             rows = checked(Z)
             for block, part in zip(blocks, columns, strict=True):

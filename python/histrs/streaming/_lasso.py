@@ -191,7 +191,8 @@ class MomentLasso(_Lasso):
     {positive}
     {tol}
     max_iter : int, default=1000
-        Most passes over the coefficients; a ConvergenceWarning says when they did not suffice.
+        Largest number of passes over the coefficients. If they do not suffice, a ConvergenceWarning
+        is given.
     {warm_start}
     {n_jobs}
     verbose : int, default=0

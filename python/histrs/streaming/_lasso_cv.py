@@ -31,9 +31,9 @@ from histrs.streaming._weights import counted_weights
 class MomentLassoCV(MomentRegressor):
     r"""The lasso or the elastic net from moments, with a penalty chosen by cross-validation.
 
-    The estimator is `MomentLasso`, and `alpha` the one of the least squared error of rows that are
-    left out. The rows are read once: each of the folds has moments of its own, and the others are
-    what is left when these are subtracted from all [1]_. Neither fits nor errors need the rows.
+    The estimator is `MomentLasso`, with the `alpha` that has the smallest squared error on left-out
+    rows. The rows are read once. Each fold has moments of its own, and subtracting them from the
+    total gives the moments of the other folds [1]_. Neither fits nor errors need the rows.
 
     Parameters
     ----------
@@ -44,14 +44,14 @@ class MomentLassoCV(MomentRegressor):
     eps : float, default=1e-3
         The last penalty over the first; used if `alphas` is a number.
     cv : int, default=5
-        The number of folds, which count rows, whatever their weights. Row `i` is in fold
-        ``i % cv``; of a dask array, each partition counts its rows from 0. For other folds, give
-        `fit_moments` their moments.
+        The number of folds. Row `i` is in fold ``i % cv``, whatever its weight; each partition of a
+        dask array counts its rows from 0. For other folds, give `fit_moments` their moments.
     {fit_intercept}
     {positive}
     {tol}
     max_iter : int, default=1000
-        Most passes over the coefficients; a ConvergenceWarning says when they did not suffice.
+        Largest number of passes over the coefficients. If they do not suffice, a ConvergenceWarning
+        is given.
     {n_jobs}
     verbose : int, default=0
         1 shows how many rows were read, with tqdm where it is installed.
@@ -63,7 +63,7 @@ class MomentLassoCV(MomentRegressor):
     alphas_ : ndarray of shape (n_alphas,)
         The penalties, in descending order.
     mse_path_ : ndarray of shape (n_alphas, n_folds)
-        The mean squared error of each fold; of several targets, the mean over them.
+        The mean squared error of each fold; with several targets, the mean over the targets.
     coef_ : ndarray of shape (n_features,) or (n_targets, n_features)
         Coefficients, of all rows.
     {intercept_}

@@ -32,7 +32,7 @@ _PARTS = ("mean", "scatter", "y_mean", "cross", "y_squares")
 
 @documented(PASSES)
 class Moments:
-    r"""Count and first and second moments of rows, with or without targets.
+    r"""Count of rows, and their first and second moments, with or without targets.
 
     They are the sufficient statistics of least squares: algorithm 2 of [1]_ needs only
 
@@ -41,8 +41,8 @@ class Moments:
     in `O(D^2)` memory for any number of rows. Moments of parts of a data set merge to the moments
     of the whole, in any grouping: chunks, processes, days.
 
-    Sums are kept about the mean, and merged as in [2]_, because the difference above loses digits
-    if means are large. Rows without targets contribute to the principal directions only.
+    Sums are of deviations from the mean, and merged as in [2]_, because the difference above loses
+    digits if means are large. Rows without targets contribute to the principal directions only.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ class Moments:
         Name of the feature map that made the rows, as `histrs.streaming.digest` returns it.
         Moments of different maps do not merge.
     feature_names : sequence of str, default=None
-        Names of the columns. None takes the names of the first frame, if rows are a frame. Columns
+        Names of the columns. None takes the names of the first data frame, if there is one. Columns
         of rows and moments are matched by name, in any order.
 
     Attributes
@@ -70,7 +70,7 @@ class Moments:
     n_labelled : int or float
         Number of rows with targets, or the sum of their weights.
     n_rows : int or float
-        Number of rows of positive weight. A row with a weight above 1 counts as so many rows,
+        Number of rows of positive weight. A row with a weight above 1 counts as that many,
         because it stands for equal rows. Moments without weights have `n` rows.
     n_chunks : int
         Number of calls of `update`.

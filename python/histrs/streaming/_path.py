@@ -159,7 +159,10 @@ class RidgePath:
             targets = targets + self.y_mean
             found.append((targets - residual / kept[:, None], targets, *counts))
         if not found:
-            raise ValueError("a further pass over the rows, for probabilities, found none.")
+            raise ValueError(
+                "a further pass over the rows, for probabilities, found none: give an array, a "
+                "path, or a list or an object whose __iter__ begins again."
+            )
         return LeftOut(*(np.concatenate(parts) for parts in zip(*found, strict=True)))
 
     def _projected_blocks(

@@ -21,7 +21,7 @@ class PCARidge(RidgeOnComponents, MomentRegressor):
 
     the minimiser of :math:`\|y - \bar y - (Z - 1 m^T/n) U w\|^2 + \lambda \|w\|^2`. (The paper
     prints :math:`U^T w` for the coefficients and leaves out the mean of `y`.) One decomposition
-    serves all targets and all penalties. Nothing is projected to predict.
+    serves all targets and all penalties. A prediction needs no projection.
 
     Moments of rows without targets may contribute to the directions, see `fit_moments`.
 

@@ -162,9 +162,9 @@ class RidgeOnComponents(LinearModel):
             if isinstance(self.alphas, str):
                 return
             warn(
-                f"no penalty up to {self.alphas_[order[-1]]:.3g} is usable: with each the model "
-                "all but interpolates the targets, which generalized cross-validation cannot "
-                'judge. Larger ones are needed: add them, or take alphas="auto".'
+                f"no penalty up to {self.alphas_[order[-1]]:.3g} is large enough: with each, the "
+                "model nearly interpolates the targets, and generalized cross-validation does not "
+                'work. Add larger penalties, or take alphas="auto".'
             )
             return
         best = int(np.argmin(errors))
@@ -178,13 +178,13 @@ class RidgeOnComponents(LinearModel):
         if isinstance(self.alphas, str):
             if best == 0:
                 warn(
-                    f"the error is least at alpha = {self.alpha_:.3g}, the smallest that "
+                    f"the error is smallest at alpha = {self.alpha_:.3g}, the smallest that "
                     'alphas = "auto" tries: the units of the features may differ too much for one '
                     "penalty; scale them, with sklearn.preprocessing.StandardScaler for instance."
                 )
             return
         kind, side = ("smallest", "smaller") if best == 0 else ("largest", "larger")
         warn(
-            f"the error is least at alpha = {self.alpha_:.3g}, the {kind} of alphas: add {side} "
+            f"the error is smallest at alpha = {self.alpha_:.3g}, the {kind} of alphas: add {side} "
             'ones, or take alphas="auto".'
         )

@@ -74,7 +74,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if self.columns is not None and len(self.drop) > 0:
-            raise ValueError("columns and drop are given: give the features, or what is none.")
+            raise ValueError("columns and drop are both given: give only one of them.")
 
 
 @dataclass(frozen=True)
@@ -180,8 +180,8 @@ def as_table(rows: Any) -> OpenTable | None:
         source = _source_of(rows.source, rows.separator)
         if source is None:
             raise ValueError(
-                f"{rows.source!r} is no table: give Parquet or CSV files, or a lazy frame. Say the "
-                "separator of files with other names."
+                f"{rows.source!r} is no table: give Parquet or CSV files, or a lazy frame. Files "
+                "with other names need the argument separator."
             )
         columns = None if rows.columns is None else list(rows.columns)
         return OpenTable(source, columns, list(rows.drop))

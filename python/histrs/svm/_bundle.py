@@ -91,8 +91,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         None takes the rows as they are.
     alpha : float or array-like of shape (n_alphas,), default=1e-4
         The strength :math:`\lambda` of the regulariser; `LinearSVC` has
-        :math:`C = 1 / (\lambda n)`. Several are compared by their
-        accuracy on held-out rows.
+        :math:`C = 1 / (\lambda n)`. Several values are compared by their accuracy on held-out rows.
     cv : int, cross-validation generator or iterable, default=5
         With several `alpha`: the number of folds, or the splits.
     loss : {"hinge", "squared_hinge", "logistic"}, default="hinge"
@@ -109,7 +108,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     tol : float, default=1e-3
         Largest gap between objective and its lower bound, as a fraction of the objective.
     max_iter : int, default=1000
-        Most cutting planes of a class.
+        Largest number of cutting planes for each class.
     warm_start : bool, default=False
         Whether `fit` keeps the feature map of the last fit and starts from its models.
     random_state : int, RandomState instance or None, default=None
@@ -529,7 +528,10 @@ def held_out_path(
         raise ValueError(f"alpha = {alphas!r}: expected positive numbers.")
     path = np.unique(given)[::-1]
     if not parts:
-        raise ValueError("several alpha need two rows of a class, of which one is held out.")
+        raise ValueError(
+            "several alpha need two rows of a class, of which one is held out: give more rows, or "
+            "one alpha."
+        )
     scores = np.empty((len(path), len(parts)))
     starts: list[Solution] = []
     for j, (learned, others) in enumerate(parts):

@@ -69,9 +69,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
 
     .. math:: f(w, x) = b + \sum_d \frac{1}{s_d} \mathrm{sign}(w_d) \min(x_d - o_d, |w_d|),
 
-    which costs as much as a linear score. Columns begin at their smallest training value
-    :math:`o_d`, or at 0 if they have a zero, and have the unit :math:`s_d`. In these units, `w` and
-    `b` minimise
+    which costs as much as a linear score. The offset :math:`o_d` is the smallest training value of
+    a column, or 0 if it has a zero; :math:`s_d` is its unit. In these units, `w` and `b` minimise
 
     .. math:: \lambda (\|w\|_1 + |b|) + \frac1n \sum_i \max(0, m - y_i f(w, x_i))
 
@@ -124,7 +123,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     intercept_ : ndarray of shape (1,) or (n_classes,)
         The intercepts `b`; 0 without `fit_intercept`.
     offset_, scale_ : ndarray of shape (n_features,)
-        The beginnings :math:`o_d` and the units :math:`s_d` of the columns.
+        The offsets :math:`o_d` and the units :math:`s_d` of the columns.
     {classes_}
     margin_, eta_ : float
         `margin` and `eta0` in the units of the scaled columns.

@@ -76,7 +76,7 @@ def finite_costs(
 ) -> tuple[Array | GridDistance, float]:
     """Return costs between the same bins as barycentres take them, and the largest."""
     if M is None:
-        raise ValueError("a mean of histograms needs the costs M between all bins.")
+        raise ValueError("a mean of histograms needs M: give the costs between all bins.")
     if isinstance(M, GridDistance):
         costs = check_costs(M, n_bins, n_bins)
         return M, float(sum(axis.max(initial=0.0) for axis in costs))

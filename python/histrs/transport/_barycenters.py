@@ -82,8 +82,8 @@ def sinkhorn_barycenter(
     histogram is not its own barycentre.
 
     The debiased barycentre minimises :func:`~histrs.transport.sinkhorn_divergences`, and a single
-    histogram is its own. There :math:`c \leftarrow \sqrt{c b / K c}`
-    (algorithm 1 of [2]_), three times in an iteration.
+    histogram is its own. It takes :math:`c \leftarrow \sqrt{c b / K c}` (algorithm 1 of [2]_),
+    three times in an iteration.
 
     Computations are in logarithms. A `reg` below a twentieth of the largest entry of `M` is
     approached through larger ones.
@@ -94,20 +94,20 @@ def sinkhorn_barycenter(
         Histograms of one common positive sum; at least one. Empty bins stay empty.
     M : array-like of shape (n_bins_X, n_bins) or GridDistance
         Costs from the bins of `X` to the bins of the barycentre; non-negative, and infinite where
-        transport is forbidden. `debiased` needs a symmetric one with a finite diagonal. A
-        `GridDistance` is multiplied with axis by axis: of images that is many times faster.
+        transport is forbidden. `debiased` needs a symmetric matrix with a finite diagonal. Products
+        with a `GridDistance` go axis by axis, which is many times faster for images.
     reg : float
         Weight of the entropy, in the units of `M`.
     weights : array-like of shape (n_samples,) or (n_barycenters, n_samples), default=None
-        Non-negative weights, scaled to sum 1; None means equal ones. A row of weights is a
-        barycentre each: rows of ones and zeros are the barycentres of groups.
+        Non-negative weights, scaled to sum 1; None means equal ones. Each row of weights gives one
+        barycentre; rows of ones and zeros give the barycentres of groups.
     debiased : bool, default=False
         Whether to remove the blur of the entropy.
     tol : float, default=None
         Largest L1 error of a marginal, as a fraction of the mass. None means 1e-7, or 1e-4 if
         `debiased`.
     max_iter : int, default=10000
-        Most iterations.
+        Largest number of iterations.
     return_info : bool, default=False
         Whether to return errors and numbers of iterations as well.
     n_jobs : int, default=None

@@ -53,7 +53,7 @@ def sinkhorn_divergences(
     tol : float, default=1e-9
         Largest L1 error of a marginal, as a fraction of the mass.
     max_iter : int, default=1000
-        Most iterations of a pair.
+        Largest number of iterations for a pair.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core.
 

@@ -14,7 +14,7 @@ M : array-like of shape (n_bins_X, n_bins_Y)
 reg : float
     Weight of the entropy, in the units of `M`.
 max_iter : int, default=1000
-    Most iterations of a pair.
+    Largest number of iterations for a pair.
 return_info : bool, default=False
     Whether to return errors and numbers of iterations as well.
 n_jobs : int, default=None
@@ -32,7 +32,7 @@ M : array-like of shape (n_bins_a, n_bins_b)
 """,
     "max_iter_of_pair": """
 max_iter : int, default=10000
-    Most iterations.
+    Largest number of iterations.
 """,
     "warns": """
 ConvergenceWarning

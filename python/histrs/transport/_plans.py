@@ -50,7 +50,7 @@ def sinkhorn(
     a : array-like of shape (n_bins_a,)
         Histogram that is moved.
     b : array-like of shape (n_bins_b,)
-        Histogram that it becomes; of the same sum.
+        Histogram of the same sum, to which the mass is moved.
     M : array-like of shape (n_bins_a, n_bins_b) or GridDistance
         Cost matrix: non-negative, infinite where transport is forbidden.
     reg : float
@@ -58,7 +58,7 @@ def sinkhorn(
     tol : float, default=1e-9
         Largest L1 error of a marginal, as a fraction of the mass.
     max_iter : int, default=10000
-        Most iterations.
+        Largest number of iterations.
     n_jobs : int, default=None
         Number of threads; None and -1 mean one per core.
 

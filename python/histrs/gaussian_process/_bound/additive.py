@@ -245,7 +245,7 @@ class MinimaBound(Bound):
 
     def check(self, solver: str) -> None:
         """Refuse coordinate descent of what is not additive alone, and bad entries."""
-        only = "solver='coordinate-descent' solves the additive kernel alone: choose another one"
+        only = "solver='coordinate-descent' takes no pairs and no intercept: choose another solver"
         if solver == "coordinate-descent" and self.pairs is not None:
             raise ValueError(f"{only} for pairs of features.")
         # Of smooth functions, minima are asked for nothing.

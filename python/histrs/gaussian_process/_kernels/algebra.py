@@ -246,7 +246,9 @@ def as_kernel(value: Any) -> Kernel:
     if isinstance(value, Kernel):
         return value
     if np.ndim(value) > 0 or not np.isreal(value) or not value > 0:
-        raise TypeError(f"{value!r} is no kernel and no positive number.")
+        raise TypeError(
+            f"{value!r} is no kernel and no positive number: give one of these, such as Radial()."
+        )
     return Constant(float(value))
 
 

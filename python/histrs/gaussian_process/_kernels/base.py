@@ -63,13 +63,14 @@ class Parametrised:
 class Kernel(Parametrised):
     """A positive semi-definite function of two rows, with parameters.
 
-    A parameter `name` of the constructor that has a companion `name_bounds` is positive and can be
-    learned: it is where the search starts, and "fixed" bounds keep it. Its learned value is the
-    attribute `name_`. A subclass defines `parts`, `matrix` and `diagonal`; it may define
-    `derivative`, what it takes from training rows (`_take`), and its own view of rows (`view`).
+    If the constructor has the parameters `name` and `name_bounds`, then `name` is positive and can
+    be learned. The given value starts the search, and "fixed" bounds keep it. The learned value is
+    the attribute `name_`. A subclass defines `parts`, `matrix` and `diagonal`. It may define
+    `derivative`, the gradient; `_take`, which learns values from training rows; and `view`, which
+    converts rows.
 
-    Kernels add and multiply: ``Radial() + 0.5 * Linear()``. As factor of a whole kernel, a number
-    is where the search for its variance starts.
+    Kernels add and multiply: ``Radial() + 0.5 * Linear()``. A number that multiplies the whole
+    kernel is the start of the search for its variance.
     """
 
     takes: ClassVar[Takes] = "numbers"

@@ -29,8 +29,8 @@ class Intersection(Kernel):
 
     `min` is the covariance of Brownian motion, so that functions are additive, and piecewise linear
     with knots at the training values (equations 5 and 14 to 17 of [1]_). `IntersectionGPRegressor`
-    and `IntersectionGPClassifier` need not form its matrix. Sums with other kernels keep exponent
-    and weights as they are given. For them, "auto" is "scale", and there is no intercept.
+    and `IntersectionGPClassifier` need not form its matrix. In sums with other kernels, exponent
+    and weights are kept as given, "auto" is "scale", and there is no intercept.
 
     Parameters
     ----------

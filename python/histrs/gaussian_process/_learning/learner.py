@@ -381,8 +381,8 @@ class Learner:
         ends = space.at_bounds(space.pack(best.values))
         if ends:
             self.warn(
-                f"The search ended with {' and '.join(ends)}, which is kept. Widen the bounds if "
-                "that is not meant."
+                f"The search ended with {' and '.join(ends)}, and these values are kept. Widen the "
+                "bounds if you did not intend this."
             )
         return best.values
 
@@ -399,7 +399,10 @@ class Learner:
         if not space.names:
             return start
         if likelihood.targets_are_constant:
-            self.warn("y has one class, so hyper-parameters cannot be learned: kept as given.")
+            self.warn(
+                "y has one class, so hyper-parameters cannot be learned and are kept as given; "
+                "give rows of two classes."
+            )
             return start
         kernels = [start.kernel]
         for name in space.names:

@@ -31,8 +31,8 @@ _OF_FITS = ("theta_",)
 # What is learned of columns, and of targets, whatever rows they miss.
 _OF_COLUMNS = ("n_features_in_", "feature_names_in_", "_targets_are_single")
 APART = (
-    "Targets miss different rows, so that each pattern of missing rows has a model of its own: "
-    "ask those of `pattern_fits_`, whose targets are in `pattern_targets_`."
+    "Targets are missing in different rows, and each pattern of missing rows has its own model: "
+    "call the models in `pattern_fits_`, whose targets are in `pattern_targets_`."
 )
 
 
@@ -145,7 +145,7 @@ def with_targets(given: RowWeights, missing: NDArray[np.bool_] | None) -> RowWei
     some = ~np.all(missing[indices], axis=1)
     if not np.any(some):
         raise ValueError(
-            "Every target of y is NaN in every row of positive weight: there is nothing to learn."
+            "Every target of y is NaN in every row of positive weight: give at least one target."
         )
     if np.all(some):
         return given

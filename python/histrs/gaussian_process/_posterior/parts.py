@@ -51,8 +51,8 @@ def part_of(bound: Any, V: Array, offset: Array) -> Part:
         return _of_levels(bound, V, offset)
     if not isinstance(bound, MinimaBound):
         raise ValueError(
-            f"{bound.kernel!r} is no sum of functions of single features and of pairs, which files "
-            "of models hold: fit Intersection or Splines, or pickle the model."
+            f"A model with the kernel {bound.kernel!r} cannot be saved, because it is not a sum of "
+            "functions of one or two features: fit Intersection or Splines, or pickle the model."
         )
     return _of_minima(bound, V, offset) if bound.smooth is None else _smooth(bound, V, offset)
 
@@ -192,8 +192,8 @@ def write_model(
     for labels in (header["classes"], *(header["categories"] or [])):
         if not all(isinstance(label, str | int | float | None) for label in labels or []):
             raise ValueError(
-                f"{labels} are classes or categories: files of models hold texts, numbers and "
-                "truth values."
+                f"The classes or categories {labels} cannot be saved: convert them to strings, "
+                "numbers or Booleans before the fit."
             )
     arrays = dict(others or {})
     for k, part in enumerate(parts):

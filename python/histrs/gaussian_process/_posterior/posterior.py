@@ -73,8 +73,8 @@ class Posterior:
         """
         if not isinstance(self.bound, MinimaBound):
             raise ValueError(
-                f"{self.system.kernel!r} is no sum of functions of single features and of pairs: "
-                "fit Intersection or Splines, without levels, to take predictions apart."
+                f"{self.system.kernel!r} is not a sum of functions of one or two features: fit "
+                "Intersection or Splines, without levels, to split predictions into contributions."
             )
         return self.bound
 

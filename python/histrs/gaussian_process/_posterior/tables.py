@@ -207,7 +207,7 @@ def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
     n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
     if bound.kernel.is_smooth:
         raise ValueError(
-            "Tables are of piecewise linear functions, and those of Splines are smooth: fit "
+            "export_tables needs piecewise linear functions, and those of Splines are smooth: fit "
             "with Intersection()."
         )
     if bound.kernel.transform != "identity":
@@ -352,7 +352,10 @@ def _labels(classes: NDArray[Any]) -> NDArray[Any]:
     labels = classes.astype(np.int64)
     # Of other integers, large ones without a sign alone are beyond.
     if np.any((labels < 0) != (classes < 0)):
-        raise ValueError(f"labels of {classes.dtype} are beyond the integers of ONNX: {classes}.")
+        raise ValueError(
+            f"labels of {classes.dtype} do not fit into int64, the integers of ONNX: give smaller "
+            f"ones than {classes}."
+        )
     return labels
 
 

@@ -138,8 +138,8 @@ class BaseTabularGP(BaseEstimator):
             row, column = gaps[0]
             row = row if given.kept is None else given.kept[row]
             raise ValueError(
-                f"X[{row}, {self._reader.sources[column]}] is missing, and no row of the fit lacks "
-                "this column: leave the row out, or fit again."
+                f"X[{row}, {self._reader.sources[column]}] is missing, and the fit had no missing "
+                "values in this column: leave the row out, or call fit with all rows."
             )
         return rows, None if given.weights is None else given.weights / self._weight_unit
 

@@ -158,8 +158,8 @@ class RegressionFit:
         if not np.all(np.isfinite(T)):
             worst = y[np.flatnonzero(~np.isfinite(T[:, 0]))[0]]
             raise ValueError(
-                f"A target is {worst:.3g}, which has no {self.transform.name}: leave the row out, "
-                "or fit again."
+                f"A target is {worst:.3g}, which the transform {self.transform.name!r} of the fit "
+                "does not take: leave the row out, or call fit with all rows."
             )
         members = tuple(member.extended(rows, T, weights) for member in self.members)
         plain = None if self.plain is None else self.plain.extended(rows, y, weights)

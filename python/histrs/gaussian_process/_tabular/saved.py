@@ -75,8 +75,9 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
 def _of_regression(fit: RegressionFit) -> Iterator[Part]:
     if fit.transform.name != "identity":
         raise ValueError(
-            f"target_transform_ is {fit.transform.name!r}, with which means need standard "
-            'deviations, and these are not saved: fit with target_transform="identity".'
+            f"A model with target_transform_ = {fit.transform.name!r} cannot be saved: its means "
+            "need standard deviations, and a file has none. Fit with "
+            'target_transform="identity".'
         )
     return _parts(fit.members, fit.weights, np.array([fit.unit]), np.array([fit.centre]))
 

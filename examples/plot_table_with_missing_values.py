@@ -2,8 +2,8 @@
 From a CSV file to intervals
 ============================
 
-A file as it comes: words, dates, missing values, and a price. `TabularGPRegressor` takes the frame
-as it is. Its 90% intervals are narrow where flats are alike and wide where they are not.
+The file has words, dates and missing values. `TabularGPRegressor` takes the data frame without any
+preparation. Its 90% intervals are narrow if similar flats have similar rents, and wide otherwise.
 """
 
 from pathlib import Path
