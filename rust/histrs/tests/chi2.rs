@@ -273,6 +273,44 @@ fn random_features_are_the_projection_by_hand() {
     }
 }
 
+fn check_sparse_rows<T: Real>(tolerance: f64) {
+    let (n_columns, n_projections) = (100, 520);
+    let x = Array2::from_shape_fn((131, n_columns), |(i, d)| {
+        T::from_f64(if (i * 7 + d * 5) % 50 == 0 { 0.1 + (i % 3) as f64 } else { 0.0 })
+    });
+    let map = || AdditiveMap::chebyshev(4).unwrap();
+    let signs =
+        Array2::from_shape_fn((4, 512), |(k, j)| if (k * 7 + j * j) % 3 == 1 { -1 } else { 1 });
+    let matrix = Array2::from_shape_fn((400, n_projections), |(i, j)| ((i * 5 + j * 3) % 7) as f64);
+    for model in [
+        ExpChi2Features::structured(map(), n_columns, signs.view(), n_projections, 0.3).unwrap(),
+        ExpChi2Features::dense(map(), n_columns, matrix.view(), 0.01).unwrap(),
+    ] {
+        let coefficients =
+            Array2::from_shape_fn((3, 2 * n_projections), |(k, j)| (k + j % 5) as f64);
+        for n in [0, 1, 131] {
+            let rows = x.slice(ndarray::s![..n, ..]).to_owned();
+            let [dense, sparse] = [Layout::Rows, Layout::Csr].map(|layout| {
+                let stored = Stored::new(&rows, layout, 0);
+                let features = model.transform(exec(), &stored.view()).unwrap();
+                let zeros = [0.0; 3];
+                let scores = model.scores(exec(), &stored.view(), coefficients.view(), &zeros);
+                (features, scores.unwrap())
+            });
+            let pairs = dense.0.iter().zip(&sparse.0).chain(dense.1.iter().zip(&sparse.1));
+            for (a, b) in pairs {
+                assert!((a.to_f64() - b.to_f64()).abs() < tolerance * (1.0 + a.to_f64().abs()));
+            }
+        }
+    }
+}
+
+#[test]
+fn projections_of_non_zeros_are_those_of_rows() {
+    check_sparse_rows::<f64>(1e-13);
+    check_sparse_rows::<f32>(1e-5);
+}
+
 fn check_scores<T: Real>(tolerance: f64) {
     let x = Array2::from_shape_fn((131, 3), |(i, d)| T::from_f64(((i * 7 + d * 5) % 11) as f64));
     let view = HistogramMatrix::dense(x.view());
