@@ -12,6 +12,7 @@ use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{CsrView, HistogramMatrix, check_columns};
 use crate::memory;
+use crate::random::Random;
 use crate::random_features::hadamard::MIN_SIZE;
 use crate::random_features::structured::{self, Buffers, Plan, SHARED_ROUNDS};
 use crate::random_features::trigonometry::SineCosine;
@@ -58,7 +59,7 @@ impl ExpChi2Features {
     /// # Errors
     ///
     /// [`Error::Shape`] when the numbers of rows or columns of `signs` do not fit,
-    /// [`Error::Number`] unless all are 1 or -1, [`Error::Parameter`] unless `gamma` is positive and
+    /// [`Error::Parameter`] unless all are 1 or -1 and `gamma` is positive and
     /// finite.
     pub fn structured(
         map: AdditiveMap,
@@ -74,10 +75,31 @@ impl ExpChi2Features {
         check_length("the number of rows of the signs", signs.nrows(), rounds, cure)?;
         if let Some(&bad) = signs.iter().find(|sign| sign.unsigned_abs() != 1) {
             let expected = "signs are 1 or -1";
-            return Err(Error::Number { name: "a sign", value: bad.into(), expected });
+            return Err(Error::parameter("a sign", bad, expected));
         }
         let projection = Projection::Structured(signs.to_owned());
         Self::new(map, n_columns, n_projections, gamma, projection)
+    }
+
+    /// Projections by three rounds of signs that are drawn from a seed, see
+    /// [`structured`](Self::structured).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] unless `gamma` is positive and finite, [`Error::OutOfMemory`].
+    pub fn with_seed(
+        map: AdditiveMap,
+        n_columns: usize,
+        n_projections: usize,
+        gamma: f64,
+        seed: u64,
+    ) -> Result<Self> {
+        let size = Self::structured_size(&map, n_columns);
+        let n_rounds = SHARED_ROUNDS.saturating_add(n_projections.div_ceil(size));
+        let mut signs = memory::zero_matrix((n_rounds, size))?;
+        let mut random = Random(seed);
+        signs.mapv_inplace(|_| if random.bits() >> 63 == 0 { 1 } else { -1 });
+        Self::new(map, n_columns, n_projections, gamma, Projection::Structured(signs))
     }
 
     /// Projections by a matrix with a row for each feature of the map.
@@ -108,7 +130,7 @@ impl ExpChi2Features {
     ) -> Result<Self> {
         if !(gamma > 0.0 && gamma < f64::INFINITY) {
             let expected = "it must be positive and finite";
-            return Err(Error::Parameter { name: "gamma", value: gamma, expected });
+            return Err(Error::parameter("gamma", gamma, expected));
         }
         let matrix = OnceLock::new();
         Ok(Self { map, n_columns, n_projections, gamma, projection, matrix })
@@ -133,10 +155,8 @@ impl ExpChi2Features {
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<T>> {
-        let mut out = memory::zero_matrix((x.n_rows(), self.n_features()))?;
-        let flat = memory::flat_mut(&mut out)?;
-        self.transform_into(exec, x, flat)?;
-        Ok(out)
+        let shape = (x.n_rows(), self.n_features());
+        memory::filled_by(shape, |out| self.transform_into(exec, x, out))
     }
 
     /// The random features of some rows, one row after the other in `out`.
