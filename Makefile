@@ -72,7 +72,7 @@ test: test-rust test-python ## every quick test once: Rust, Python, documentatio
 test-all: test test-slow test-checked test-simd test-blas test-oldest ## and the slow ones; and again: checked, instruction sets, BLAS, oldest versions
 
 test-rust: check-rust ## unit, property and documentation tests of the crate; its examples
-	$(CARGO_TEST) -p histrs
+	$(CARGO_TEST) -p histrs --features proptest
 	@for path in rust/histrs/examples/*.rs rust/histrs/examples/*/main.rs; do \
 	    test -e "$$path" || continue; \
 	    case "$$path" in \

@@ -64,6 +64,7 @@ from histrs.streaming import (
     StreamingPCA,
 )
 from histrs.svm import BundleSVC, IntersectionSVC
+from histrs.transport import TransportMap
 
 ROWS, COVARIANCES, SIGNALS, IMAGES, LOCAL_FEATURES = (
     "rows",
@@ -120,6 +121,7 @@ CASES = [
     Case(lambda: RandomMutationNN(0.3, metric="chi2", max_iter=10, random_state=0)),
     Case(lambda: HistogramCompressor(0.2, tol=0.1, max_iter=3, random_state=0)),
     Case(lambda: CovarianceCompressor(0.2, tol=0.1, max_iter=3, random_state=0), COVARIANCES),
+    Case(lambda: TransportMap(0.1)),
     Case(lambda: MDM(), COVARIANCES),
     Case(lambda: TangentSpace(), COVARIANCES),
     Case(lambda: Whitening(), COVARIANCES),
@@ -166,6 +168,8 @@ def data(case: Case, n: int = 45, n_classes: int = 3, seed: int = 0) -> tuple[An
     estimator = case.make()
     if isinstance(estimator, PartDetector):
         return X, [[[0, 0, 16, 16]] for _ in X]
+    if isinstance(estimator, TransportMap):
+        return X, 2.0 * X[::-1]
     if is_regressor(estimator):
         return X, labels + 0.1 * rng.standard_normal(n)
     return X, labels if estimator.__sklearn_tags__().target_tags.required else None

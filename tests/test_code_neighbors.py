@@ -294,3 +294,121 @@ def test_names_of_columns_are_kept(digits):
         index.kneighbors(frame[list("dcba")])
     of_codes = CodeNeighbors(index.quantizer_).fit_codes(index.codes_)
     assert list(of_codes.feature_names_in_) == list("abcd")
+
+
+# ---- an index that is kept ----------------------------------------------------------------------
+
+KEPT = {
+    "codes": {},
+    "lists": {"n_lists": 12, "n_probes": 3},
+    "every list": {"n_lists": 12, "n_probes": 12},
+    "rows": {"rerank": 40},
+    "both": {"n_lists": 5, "n_probes": 5, "rerank": 40},
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("levels", ["plain", "both"])
+def test_added_and_removed_rows_are_as_if_indexed_at_once(
+    digits, quantizers, name, metric, levels, tmp_path
+):
+    frozen, ids = FrozenEstimator(quantizers[levels]), np.arange(1000, 1600)
+    whole = CodeNeighbors(frozen, 7, metric, **KEPT[name]).fit(digits[:600], ids=ids)
+    grown = CodeNeighbors(frozen, 7, metric, **KEPT[name]).fit(digits[:600], ids=ids)
+    grown.add(digits[600:700]).remove(np.arange(1600, 1700))
+    queries = digits[700:750]
+    for a, b in zip(grown.kneighbors(queries), whole.kneighbors(queries), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    grown.save(tmp_path / "index")
+    grown.save(tmp_path / "index")
+    loaded = CodeNeighbors.load(tmp_path / "index")
+    assert loaded.get_params(deep=False).keys() == grown.get_params(deep=False).keys()
+    for a, b in zip(loaded.kneighbors(queries), grown.kneighbors(queries), strict=True):
+        np.testing.assert_array_equal(a, b)
+    loaded.remove([1000]).add(digits[:1], ids=[7])
+    np.testing.assert_array_equal(np.sort(loaded.ids_), [7, *range(1001, 1600)])
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_list_is_the_whole_index(digits, quantizers, metric):
+    codes = quantizers["levels"].transform(digits[:600])
+    plain = CodeNeighbors(quantizers["levels"], 9, metric).fit_codes(codes)
+    lists = CodeNeighbors(quantizers["levels"], 9, metric, n_lists=7, n_probes=7).fit_codes(codes)
+    np.testing.assert_allclose(lists.kneighbors(digits)[0], plain.kneighbors(digits)[0], rtol=1e-9)
+    itself = lists.kneighbors()
+    assert not np.any(itself[1] == lists.ids_[:, None])
+    order = np.argsort(lists.ids_)
+    np.testing.assert_allclose(itself[0][order], plain.kneighbors()[0], rtol=1e-9)
+    few = CodeNeighbors(quantizers["levels"], 9, metric, n_lists=7, n_probes=1).fit_codes(codes)
+    found = few.kneighbors(digits, 500)[1]
+    assert all(len(set(row)) == 500 for row in found.tolist())
+    recall = np.mean(few.kneighbors(digits)[1][:, :1] == plain.kneighbors(digits)[1][:, :1])
+    assert recall > 0.5
+
+
+@pytest.mark.parametrize("metric", METRICS)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_all_candidates_ranked_again_are_exact_neighbors(digits, quantizers, metric, dtype):
+    X, queries = digits[:300].astype(dtype), digits[300:340].astype(dtype)
+    frozen = FrozenEstimator(quantizers["plain"])
+    index = CodeNeighbors(frozen, 6, metric, rerank=300).fit(X)
+    found = index.kneighbors(queries)
+    assert found[0].dtype == dtype
+    assert_neighbors(found, queries.astype(float), digits[:300], metric, 1e-3)
+    distances, rows = index.kneighbors()
+    assert not np.any(rows == np.arange(300)[:, None])
+    expected = oracle.neighbors(digits[:300], digits[:300], 7, "euclidean")[0][:, 1:]
+    if metric == "euclidean":
+        np.testing.assert_allclose(distances, expected, atol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda i, X: i.add(X, ids=[1]), "ids has shape"),
+        (lambda i, X: i.add(X, ids=np.zeros(len(X))), "dtype float64"),
+        (lambda i, X: i.add(X, ids=np.arange(len(X)) + 299), "ids has 299 twice"),
+        (lambda i, X: i.add(X[:, :8]), "64 features"),
+        (lambda i, X: i.add(np.full((1, 64), np.inf)), r"X\[0, 0\]"),
+        (lambda i, X: i.add(sparse.csr_array(X)), "rerank keeps rows as they are"),
+        (lambda i, X: i.remove([5, 300]), "ids has 300, which is not in the index"),
+        (lambda i, X: i.remove(np.arange(300)), "at least one"),
+        (lambda i, X: i.fit_codes(i.codes_), "rerank = 9 needs rows"),
+        (lambda i, X: i.set_params(n_lists=1).fit(X), "n_lists"),
+    ],
+)
+def test_bad_changes_change_nothing(digits, quantizers, call, message):
+    index = CodeNeighbors(quantizers["plain"], 4, n_lists=3, rerank=9).fit(digits[:300])
+    before = pickle.dumps({k: v for k, v in vars(index).items() if k.endswith("_")})
+    with pytest.raises(ValueError, match=message):
+        call(index, digits[300:600])
+    assert pickle.dumps({k: v for k, v in vars(index).items() if k.endswith("_")}) == before
+
+
+def test_files_of_other_indexes_are_refused(digits, quantizers, tmp_path):
+    index = CodeNeighbors(quantizers["plain"], 4, n_lists=3).fit(digits[:300])
+    quantizers["plain"].save(tmp_path / "quantizer")
+    with pytest.raises(ValueError, match="not a file of code neighbors"):
+        index.save(tmp_path / "quantizer")
+    for name, value in {
+        "ids_": np.zeros(300, np.int64),
+        "codes_": index.codes_[:10],
+        "list_starts_": index.list_starts_[::-1].copy(),
+        "lists_": quantizers["plain"],
+        "norms_": np.ones(300),
+        "rows_": np.zeros((2, 64)),
+    }.items():
+        bad = pickle.loads(pickle.dumps(index))
+        setattr(bad, name, value)
+        bad.save(tmp_path / name)
+        with pytest.raises(ValueError, match="is damaged"):
+            CodeNeighbors.load(tmp_path / name)
+
+
+def test_long_codes_are_saved(digits, tmp_path):
+    index = CodeNeighbors(ProductQuantizer(2, 300, random_state=0), 3).fit(digits[:400])
+    index.save(tmp_path / "index")
+    loaded = CodeNeighbors.load(tmp_path / "index")
+    assert loaded.codes_.dtype == np.uint16
+    np.testing.assert_array_equal(loaded.codes_, index.codes_)

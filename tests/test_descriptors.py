@@ -257,16 +257,16 @@ def test_words_are_counted(sizes, n_words, soft, bandwidth, norm, seed):
         np.testing.assert_allclose(histogram, expected / (length or 1), rtol=1e-8, atol=1e-10)
 
 
-def learned(x, draws, n_threads=0, max_iter=300, tol=1e-4):
-    return _histrs.k_means(x, draws, max_iter, tol, n_threads)
+def learned(x, n_words, seed, n_threads=0, max_iter=300, tol=1e-4):
+    return _histrs.k_means(x, n_words, seed, max_iter, tol, n_threads)
 
 
 def test_words_are_those_of_k_means(rng):
     X = images(rng)
     rows = np.concatenate(X)
     model = BagOfVisualWords(4, random_state=0).fit(X)
-    draws = np.random.RandomState(0).random_sample((4, 3))
-    words, labels, inertia, _ = learned(rows, draws)
+    seed = np.random.RandomState(0).randint(2**31 - 1)
+    words, labels, inertia, _ = learned(rows, 4, seed)
     np.testing.assert_array_equal(model.words_, words)
     assert model.bandwidth_ == pytest.approx(np.sqrt(inertia / 50))
     counts = clone(model).set_params(norm=None).fit(X).transform(X)

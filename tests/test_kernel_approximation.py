@@ -1,6 +1,7 @@
 """Feature maps against their definitions, their bounds and scikit-learn."""
 
 import itertools
+import pickle
 import warnings
 
 import numpy as np
@@ -713,3 +714,16 @@ def test_a_quantizer_is_saved_as_it_was_fitted(rng, tmp_path):
     assert loaded.metric_ == "chi2"
     assert loaded.metric == "euclidean"
     np.testing.assert_array_equal(loaded.transform(X), codes)
+
+
+def test_sparse_rows_are_sampled_as_dense_ones_after_each_fit(rng):
+    X = sparse.random_array((60, 400), density=0.02, rng=rng, format="csr")
+    sampler = ExpChi2Sampler(40, random_state=0).fit(X)
+    before = sampler.transform(X)
+    np.testing.assert_allclose(before, sampler.transform(X.toarray()), atol=1e-13)
+    again = pickle.loads(pickle.dumps(sampler))
+    np.testing.assert_array_equal(again.transform(X), before)
+    sampler.set_params(random_state=1).fit(X)
+    other = ExpChi2Sampler(40, random_state=1).fit(X).transform(X)
+    np.testing.assert_array_equal(sampler.transform(X), other)
+    assert np.abs(other - before).max() > 0.1

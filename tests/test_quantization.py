@@ -11,6 +11,7 @@ from scipy import sparse
 from scipy.linalg import orthogonal_procrustes
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
 
 from histrs import _histrs
 from histrs.quantization import ProductQuantizer, _rotation
@@ -635,3 +636,18 @@ def test_rows_that_are_no_numbers_are_named(digits, name, monkeypatch):
 def test_so_many_levels_there_are_not(rng, n_levels):
     with pytest.raises(ValueError, match="'n_levels' parameter of ProductQuantizer"):
         ProductQuantizer(2, 2, n_levels=n_levels).fit(rng.random((9, 4)))
+
+
+@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
+def test_partial_fit_collects_its_first_rows(digits, container):
+    X = digits
+    quantizer = ProductQuantizer(4, 64, random_state=0)
+    for start in range(0, 60, 20):
+        quantizer.partial_fit(container(X[start : start + 20]))
+        with pytest.raises(NotFittedError):
+            quantizer.transform(X[:1])
+    quantizer = pickle.loads(pickle.dumps(quantizer)).partial_fit(container(X[60:80]))
+    expected = ProductQuantizer(4, 64, random_state=0).partial_fit(container(X[:80]))
+    np.testing.assert_array_equal(quantizer.codebooks_, expected.codebooks_)
+    with pytest.raises(ValueError, match="features"):
+        ProductQuantizer(4, 64).partial_fit(X[:9]).partial_fit(X[:9, :5])

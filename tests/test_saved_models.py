@@ -1,6 +1,11 @@
 """Models in files: the crate serves what Python fitted, with the same predictions."""
 
+import io
+import os
 import pickle
+import shutil
+import subprocess
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -263,3 +268,28 @@ def test_what_tables_cannot_is_said(rng, tmp_path):
         served.predict(X)
     with pytest.raises(ValueError, match="holds text"):
         served.predict(X.assign(size="large"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("cargo") is None, reason="needs cargo")
+def test_a_crate_outside_the_workspace_serves_and_fits(tmp_path):
+    X, y = load_digits(return_X_y=True)
+    model = IntersectionGPClassifier().fit(X[:500], y[:500])
+    model.save(tmp_path / "digits")
+    root = Path(__file__).parents[1]
+    manifest = root / "rust" / "outside" / "Cargo.toml"
+
+    def run(name, *args, **kwargs):
+        command = ["cargo", "run", "--quiet", "--manifest-path", manifest, "--bin", name]
+        # Its packages are those of the workspace.
+        shutil.copy(root / "Cargo.lock", manifest.parent)
+        target = ["--target-dir", os.environ.get("CARGO_TARGET_DIR", root / "target")]
+        done = subprocess.run(
+            [*command, *target, "--", *args], check=True, capture_output=True, text=True, **kwargs
+        )
+        return done.stdout
+
+    rows = "\n".join(",".join(map(str, row)) for row in X[500:520])
+    found = np.loadtxt(io.StringIO(run("serve", tmp_path / "digits", input=rows)), delimiter=",")
+    np.testing.assert_allclose(found, model.predict_proba(X[500:520]), atol=1e-9)
+    assert float(run("fit")) < 0.02

@@ -218,10 +218,9 @@ class BagOfVisualWords(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 f"n_samples={len(sample)} local features should be >= n_words={n_words}: lower "
                 "n_words, or give more images."
             )
-        # For every word the candidates of k-means++, as many as scikit-learn takes.
-        draws = random.random_sample((n_words, 2 + int(np.log(n_words))))
+        seed = int(random.randint(2**31 - 1))
         words, labels, inertia, n_iter = _histrs.k_means(
-            np.ascontiguousarray(sample), draws, _MAX_ITER, _TOL, count_threads(None)
+            np.ascontiguousarray(sample), n_words, seed, _MAX_ITER, _TOL, count_threads(None)
         )
         if self.verbose:
             print(f"BagOfVisualWords: {n_iter} iterations of k-means, inertia {inertia:.6g}")

@@ -84,7 +84,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "structured" is :math:`H D_3 H D_2 H D_1` with random signs in the diagonals and
         Walsh-Hadamard transforms `H` [2]_, in blocks of the size of `c(x)` padded to a power of
         two. It varies less than "gaussian", a matrix of independent entries. "orthogonal" makes the
-        rows of a Gaussian matrix orthogonal, in blocks.
+        rows of a Gaussian matrix orthogonal, in blocks. Rows of a sparse matrix with few non-zeros
+        are multiplied by their matrix, which the first call of `transform` makes.
     random_state : int, RandomState instance or None, default=None
         Draws the projection, and the rows for the median.
     n_jobs : int, default=None
@@ -190,6 +191,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             self.base_map_ = clone(base).set_params(n_jobs=self.n_jobs).fit(X)
             self.gamma_ = self._choose_gamma(X, y, random)
             self.projection_ = self._draw_projection(random)
+            self.__dict__.pop("_features", None)
         return self
 
     def transform(self, X: ArrayLike | Matrix, out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -269,14 +271,22 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return (self.n_components_ + 1) // 2
 
     def _core(self) -> _histrs.ExpChi2Features:
-        base = self.base_map_._core_map()
-        if self.projection_kind_ == "structured":
-            return _histrs.ExpChi2Features.structured(
-                base, self.n_features_in_, self.projection_, self._n_projections, self.gamma_
-            )
-        return _histrs.ExpChi2Features.dense(
-            base, self.n_features_in_, self.projection_, self.gamma_
-        )
+        """Return the object of the core, which keeps the matrix that sparse rows need."""
+        if not hasattr(self, "_features"):
+            base = self.base_map_._core_map()
+            if self.projection_kind_ == "structured":
+                self._features = _histrs.ExpChi2Features.structured(
+                    base, self.n_features_in_, self.projection_, self._n_projections, self.gamma_
+                )
+            else:
+                self._features = _histrs.ExpChi2Features.dense(
+                    base, self.n_features_in_, self.projection_, self.gamma_
+                )
+        return self._features
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state without this object."""
+        return {k: v for k, v in super().__getstate__().items() if k != "_features"}
 
     # ---- the scale ---------------------------------------------------------------------------
 

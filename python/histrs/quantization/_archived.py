@@ -90,13 +90,18 @@ def state_of(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[st
         "block_offsets_": offsets,
         "n_features_in_": int(offsets[-1]),
     }
+    return state | names_of(header, state["n_features_in_"])
+
+
+def names_of(header: dict[str, Any], n_columns: int) -> dict[str, Any]:
+    """Return the names of columns as the attribute that they are, where a file has some."""
     names = header["names"]
-    if names is not None:
-        require(
-            isinstance(names, list)
-            and len(names) == state["n_features_in_"]
-            and all(isinstance(name, str) for name in names),
-            "its names are not those of its columns",
-        )
-        state["feature_names_in_"] = np.array(names, dtype=object)
-    return state
+    if names is None:
+        return {}
+    _archive.require(
+        isinstance(names, list)
+        and len(names) == n_columns
+        and all(isinstance(name, str) for name in names),
+        "its names are not those of its columns",
+    )
+    return {"feature_names_in_": np.array(names, dtype=object)}

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
+from functools import partial
 from numbers import Integral
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy import sparse
 from sklearn.base import (
     ClassNamePrefixFeaturesOutMixin,
     TransformerMixin,
@@ -21,6 +23,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from histrs import _archive, _histrs
 from histrs._checks.scale import check_squares
+from histrs._checks.sparse import is_sparse
 from histrs._checks.validation import (
     HISTOGRAM_CHECKS,
     NameOptions,
@@ -218,16 +221,17 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike | Matrix, y: Any = None) -> Self:
-        """Learn codebooks from the first chunk, and move them with the next ones.
+        """Learn codebooks from the first rows, and move them with the next ones.
 
-        A further chunk is a step of mini-batch k-means: its rows are encoded, and a codeword
+        Chunks are kept until they have `n_codes` rows together, which codebooks are learned from. A
+        further chunk is a step of mini-batch k-means: its rows are encoded, and a codeword
         becomes the mean of all its rows. For "hellinger" and "chi2" it is the mean of square roots,
-        and for further levels of residuals. The rotation is learned from the first chunk.
+        and for further levels of residuals. The rotation is learned from the first rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows as in `fit`; the first chunk must have at least `n_codes`.
+            Rows as in `fit`; many more than `n_codes` in the first chunk make better codewords.
         y : None
             Not used.
 
@@ -238,9 +242,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """
         with unchanged_on_error(self):
             if not hasattr(self, "codebooks_"):
-                self.metric_ = self.metric
-                self._learn(self._check(X, reset=True))
-                return self
+                return self._collect(X)
             rows = self._check(X, reset=False)
             codebooks, counts = moved(self._coder(), self.counts_, rows)
             dtype = self.codebooks_.dtype
@@ -253,6 +255,22 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
                 )
             self.counts_ = counts
         return self
+
+    def _collect(self, X: ArrayLike | Matrix) -> Self:
+        """Keep rows until there is one for each codeword, and learn from them."""
+        before = getattr(self, "_collected", [])
+        self.metric_ = self.metric
+        collected = [*before, self._check(X, reset=not before)]
+        self._collected = collected
+        if sum(rows.shape[0] for rows in collected) >= self.n_codes:
+            is_any_sparse = any(is_sparse(rows) for rows in collected)
+            joined = partial(sparse.vstack, format="csr") if is_any_sparse else np.concatenate
+            self._learn(joined(collected))
+        return self
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there are codebooks: rows of `partial_fit` may not be enough for them."""
+        return hasattr(self, "codebooks_")
 
     @property
     def _metric(self) -> CodeMetric:
@@ -304,6 +322,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         self.codebooks_, self.rotation_ = coder.codebooks, coder.rotation
         self.n_levels_ = coder.n_levels
         self.counts_ = counts_of(coder, rows)
+        self.__dict__.pop("_collected", None)
 
     def _blocks(self) -> Blocks:
         return Blocks(self.block_offsets_, self.metric_, count_threads(self.n_jobs))
@@ -479,9 +498,13 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             It encodes as the one that was saved.
         """
         with _archive.opened(Path(path), _KIND) as (header, arrays):
-            quantizer = cls(**header["parameters"])
-            quantizer._validate_params()
-            quantizer.__dict__.update(state_of(header, arrays))
+            return cls._read(header, arrays)
+
+    @classmethod
+    def _read(cls, header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> Self:
+        quantizer = cls(**header["parameters"])
+        quantizer._validate_params()
+        quantizer.__dict__.update(state_of(header, arrays))
         return quantizer
 
     def __sklearn_tags__(self) -> Tags:

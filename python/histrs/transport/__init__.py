@@ -17,6 +17,7 @@ from histrs.transport._distances import SinkhornInfo
 from histrs.transport._divergences import sinkhorn_divergences
 from histrs.transport._emd import emd_plan
 from histrs.transport._ground import GridDistance, grid_ground_distance
+from histrs.transport._map import TransportMap
 from histrs.transport._partial import partial_sinkhorn
 from histrs.transport._plans import sinkhorn
 from histrs.transport._unbalanced import unbalanced_sinkhorn
@@ -24,6 +25,7 @@ from histrs.transport._unbalanced import unbalanced_sinkhorn
 __all__ = [
     "GridDistance",
     "SinkhornInfo",
+    "TransportMap",
     "centroid_bounds",
     "emd_plan",
     "grid_ground_distance",

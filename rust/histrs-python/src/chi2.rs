@@ -64,7 +64,7 @@ impl AdditiveMap {
             HistogramMatrix::Dense(x) => {
                 let shape = (x.nrows(), x.ncols() * self.0.n_components());
                 filled(py, shape, |out| {
-                    with_executor(py, n_threads, |e| self.0.transform_dense_into(e, *x, out))
+                    with_executor(py, n_threads, |e| self.0.transform_into(e, *x, out))
                 })
             }
             HistogramMatrix::Csr(x) => {

@@ -2,7 +2,7 @@
 
 use histrs::clustering as core;
 use ndarray::{ArrayView2, Ix2};
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
+use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
@@ -41,23 +41,25 @@ pub(crate) fn nearest_centers<'py>(
 pub(crate) fn k_means<'py>(
     py: Python<'py>,
     x: Rows<'py>,
-    draws: PyReadonlyArray2<'py, f64>,
+    n_centers: usize,
+    seed: u64,
     max_iter: usize,
     tol: f64,
     n_threads: usize,
 ) -> PyResult<Found<'py>> {
-    let stop = core::Stop::default().with_max_iter(max_iter).with_tol(tol);
-    with_either!(&x, |x| found(py, x.as_array(), draws.as_array(), stop, n_threads))
+    let parameters =
+        core::KMeansParameters::default().with_seed(seed).with_max_iter(max_iter).with_tol(tol);
+    with_either!(&x, |x| found(py, x.as_array(), n_centers, parameters, n_threads))
 }
 
 fn found<'py, T: histrs::Real + numpy::Element>(
     py: Python<'py>,
     x: ArrayView2<'_, T>,
-    draws: ArrayView2<'_, f64>,
-    stop: core::Stop,
+    n_centers: usize,
+    parameters: core::KMeansParameters,
     n_threads: usize,
 ) -> PyResult<Found<'py>> {
-    let found = with_executor(py, n_threads, |e| core::k_means(e, x, draws, stop))?;
+    let found = with_executor(py, n_threads, |e| core::k_means(e, x, n_centers, parameters))?;
     let labels = found.labels.into_pyarray(py);
     Ok((into_any(py, found.centers)?, labels, found.inertia, found.n_iter))
 }

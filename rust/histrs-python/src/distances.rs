@@ -37,7 +37,7 @@ impl DistanceKernel {
         n_threads: usize,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (x, y) = (x.as_array(), y.as_ref().map(|y| y.as_array()));
-        Ok(with_executor(py, n_threads, |exec| self.0.matrix(exec, x, y))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |exec| self.0.gram(exec, x, y))?.into_pyarray(py))
     }
 
     fn stored(

@@ -115,8 +115,8 @@ pub(crate) fn start_threads(n_threads: usize) -> PyResult<usize> {
 
 /// Name of the instruction set in use.
 #[pyfunction]
-pub(crate) fn instruction_set() -> &'static str {
-    histrs::instruction_set()
+pub(crate) fn instruction_set() -> PyResult<&'static str> {
+    histrs::instruction_set().map_err(to_python)
 }
 
 /// The instruction sets that `HISTRS_SIMD` can name on this machine, the best first.

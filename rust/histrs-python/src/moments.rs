@@ -30,10 +30,12 @@ pub(crate) fn group_lasso_path<'py>(
     let problem = call(|| core::LassoProblem::new(gram, cross, y_squares, ends, weights))?;
     let penalty = |(l1, l2)| core::Penalty::new(l1).with_l2(l2).with_positive(positive);
     let penalties: Vec<_> = penalties.into_iter().map(penalty).collect();
-    let stop = core::Stop::default().with_tol(tol).with_max_iter(max_iter);
-    let start = start.as_array();
+    let parameters = core::LassoParameters::default()
+        .with_start(Some(start.as_array()))
+        .with_tol(tol)
+        .with_max_iter(max_iter);
     let path = with_executor(py, n_threads, |e| {
-        core::group_lasso_path(e, &problem, &penalties, start, stop)
+        core::group_lasso_path(e, &problem, &penalties, parameters)
     })?;
     let gaps = path.gaps.into_pyarray(py);
     Ok((path.coefficients.into_pyarray(py), gaps, path.n_iter.into_pyarray(py)))

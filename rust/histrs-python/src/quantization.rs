@@ -183,6 +183,7 @@ fn neighbors<'py, T: histrs::Real + numpy::Element, C: core::Code + numpy::Eleme
     (n_neighbors, n_threads): (usize, usize),
 ) -> PyResult<Found<'py>> {
     let (codes, tables, biases) = (codes.as_array(), tables.as_array(), biases.as_array());
+    let biases = (!biases.is_empty()).then_some(biases);
     let (rows, sums) =
         with_executor(py, n_threads, |e| core::neighbors(e, codes, tables, biases, n_neighbors))?;
     Ok((rows.into_pyarray(py), sums.into_pyarray(py).into_any()))

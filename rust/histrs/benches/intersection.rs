@@ -28,7 +28,7 @@ fn main() -> Result<()> {
         .measurement_time(Duration::from_millis(800))
         .configure_from_args();
     let exec = Executor::new(0)?;
-    println!("{} threads, {}", exec.n_threads(), histrs::instruction_set());
+    println!("{} threads, {:?}", exec.n_threads(), histrs::instruction_set());
     let data = Data::new()?;
     sort(&mut criterion, &exec, &data)?;
     product(&mut criterion, &exec, &data)?;
@@ -141,14 +141,12 @@ fn score(criterion: &mut Criterion, exec: &Executor, data: &Data) -> Result<()> 
         });
         group.throughput(Throughput::Elements((NEW_ROWS * COLUMNS) as u64));
         let functions = ShapeFunctions::new(exec, &columns, alpha.view())?;
-        time(&mut group, &format!("shape_functions/{n_outputs}"), || {
-            functions.evaluate(exec, &new)
-        });
+        time(&mut group, &format!("shape_functions/{n_outputs}"), || functions.predict(exec, &new));
         for (name, interpolation) in
             [("linear", Interpolation::Linear), ("nearest", Interpolation::Nearest)]
         {
             let table = LookupTable::new(exec, &columns, alpha.view(), 100, interpolation)?;
-            time(&mut group, &format!("table/{name}/{n_outputs}"), || table.evaluate(exec, &new));
+            time(&mut group, &format!("table/{name}/{n_outputs}"), || table.predict(exec, &new));
         }
     }
     Ok(())

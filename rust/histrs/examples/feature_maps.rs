@@ -15,8 +15,8 @@ const BINS: usize = 12;
 
 fn main() -> histrs::Result<()> {
     let exec = Executor::new(0)?;
-    let mut random = Random(1);
-    let mut x = Array2::from_shape_simple_fn((ROWS, BINS), || random.unit());
+    let unit = |i: usize, d: usize| ((i + 1) as f64 * (d + 2) as f64 * 0.618_034).fract();
+    let mut x = Array2::from_shape_fn((ROWS, BINS), |(i, d)| unit(i, d));
     for mut row in x.rows_mut() {
         let mass = row.sum();
         row /= mass;
@@ -25,15 +25,14 @@ fn main() -> histrs::Result<()> {
 
     // Four poles make nine features of a value, whose inner products are all but the kernel.
     let map = AdditiveMap::chebyshev(9)?;
-    let c = map.transform_dense(&exec, x.view())?;
+    let c = map.transform(&exec, x.view())?;
     let error = largest_error(&c.dot(&c.t()), &AdditiveKernel::Chi2.gram(&exec, &rows, None)?);
     println!("additive chi-square kernel, 9 features per bin: {error:.1e}");
     assert!(error < 0.05);
 
     // Random projections of the features of all bins, of which sines and cosines are taken.
     let n_projections = 4000;
-    let matrix = Array2::from_shape_simple_fn((c.ncols(), n_projections), || random.normal());
-    let features = ExpChi2Features::dense(map, BINS, matrix.view(), 1.0)?;
+    let features = ExpChi2Features::with_seed(map, BINS, n_projections, 1.0, 1)?;
     let z = features.transform(&exec, &rows)?;
     let error = largest_error(&z.dot(&z.t()), &exp_chi2_gram(&exec, &rows, None, 1.0)?);
     println!("exponential chi-square kernel, {n_projections} random projections: {error:.1e}");
@@ -72,22 +71,4 @@ fn column(offsets: &[i64], knot: usize) -> usize {
 
 fn largest_error(a: &Array2<f64>, b: &Array2<f64>) -> f64 {
     (a - b).iter().fold(0.0, |most, v| f64::max(most, v.abs()))
-}
-
-/// SplitMix64.
-struct Random(u64);
-
-impl Random {
-    fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64
-    }
-
-    fn normal(&mut self) -> f64 {
-        let (u, v) = (self.unit(), self.unit());
-        (-2.0 * (1.0 - u).ln()).sqrt() * (std::f64::consts::TAU * v).cos()
-    }
 }

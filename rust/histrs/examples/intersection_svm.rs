@@ -3,7 +3,7 @@
 //!
 //! Run it with `cargo run --release --example intersection_svm`.
 
-use histrs::svm::{SgdParameters, epoch, scores_into};
+use histrs::svm::{SgdParameters, epoch, scores};
 use histrs::{Executor, HistogramMatrix};
 use ndarray::Array2;
 
@@ -27,8 +27,7 @@ fn main() -> histrs::Result<()> {
         let steps = steps.with_eta(0.1 / (1.0 + 0.1 * f64::from(pass)));
         coef = epoch(&exec, &rows, signs.view(), ones.view(), &order, coef.view(), steps)?;
     }
-    let mut found = vec![0.0; n];
-    scores_into(&exec, &rows, None, coef.view(), &mut found)?;
+    let found = scores(&exec, &rows, None, coef.view())?;
     let right = found.iter().zip(&signs).filter(|(score, sign)| *score * **sign > 0.0).count();
     println!("weights {coef:.3}, {right} of {n} rows on their side");
     assert!(right * 10 > n * 8);

@@ -3,7 +3,7 @@
 //! Run it with `cargo run --release --example lasso_from_moments`.
 
 use histrs::Executor;
-use histrs::moments::{LassoProblem, Penalty, Stop, group_lasso_path};
+use histrs::moments::{LassoParameters, LassoProblem, Penalty, group_lasso_path};
 use ndarray::{Array2, array};
 
 fn main() -> histrs::Result<()> {
@@ -24,9 +24,8 @@ fn main() -> histrs::Result<()> {
     let weights = [1.0; 6];
     let problem = LassoProblem::new(gram.view(), cross.view(), squares.view(), &ends, &weights)?;
     let penalties = [0.05, 0.01, 0.001].map(Penalty::new);
-    let start = Array2::zeros((1, 6));
-    let stop = Stop::default().with_tol(1e-8);
-    let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop)?;
+    let parameters = LassoParameters::default().with_tol(1e-8);
+    let path = group_lasso_path(&exec, &problem, &penalties, parameters)?;
     println!("coefficients, a penalty per row:\n{:.3}", path.coefficients);
     println!("duality gaps:\n{:.1e}", path.gaps);
     assert!(path.gaps.iter().all(|&gap| gap <= 1e-8));

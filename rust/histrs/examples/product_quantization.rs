@@ -1,63 +1,53 @@
-//! Rows as codes of a few bytes, and what is computed from the codes: rows again, linear scores,
-//! the sums that a linear model learns from, and neighbours.
+//! Rows as codes of a few bytes, and what is computed from the codes: neighbours, rows again, linear
+//! scores, and the sums that a linear model learns from.
 //!
 //! Run it with `cargo run --release --example product_quantization`.
 
-use histrs::quantization::{
-    Codebooks, Metric, code_scores_into, code_sums, decode_into, encode_into, neighbors,
-};
-use histrs::{Executor, HistogramMatrix};
-use ndarray::{Array2, Array3, ArrayView2, Axis, array};
+use histrs::Executor;
+use histrs::quantization::{Quantizer, QuantizerParameters, code_scores, code_sums};
+use ndarray::{Array2, Array3, ArrayView1, Axis};
+
+const ROWS: usize = 2000;
+const COLUMNS: usize = 8;
 
 fn main() -> histrs::Result<()> {
     let exec = Executor::new(0)?;
-    // Two blocks of two columns, with two codewords each.
-    let words = array![[[0.0, 0.0], [1.0, 1.0]], [[0.0, 2.0], [2.0, 0.0]]];
-    let offsets = [0, 2, 4];
-    let codebooks = Codebooks::new(Metric::Euclidean, words.view(), &offsets)?;
-    let x = array![[0.9, 0.8, 0.1, 1.5], [0.1, 0.2, 1.0, 0.3], [1.1, 1.0, 1.9, 0.2]];
+    let x = Array2::from_shape_fn((ROWS, COLUMNS), |(i, d)| {
+        ((i * i + 1) as f64 * (d + 2) as f64 * 0.618_034).fract()
+    });
+    let parameters = QuantizerParameters::default().with_n_codes(64);
+    let quantizer = Quantizer::fit(&exec, x.view(), 4, parameters)?;
+    let codes = quantizer.encode(&exec, x.view())?;
+    let decoded = quantizer.decode(&exec, codes.view())?;
+    let error = (&decoded - &x).mapv(|d| d * d).mean().unwrap_or(f64::NAN).sqrt();
+    println!("{} bytes a row, {error:.3} off in the root mean square", codes.ncols());
+    assert!(error < 0.06);
 
-    let mut codes = Array2::<u8>::zeros((3, 2));
-    let out = codes.as_slice_mut().unwrap_or_default();
-    encode_into(&exec, &HistogramMatrix::dense(x.view()), &codebooks, out)?;
-    println!("codes:\n{codes}");
-    assert_eq!(codes, array![[1, 0], [0, 1], [1, 1]]);
-
-    let mut decoded = Array2::zeros(x.dim());
-    let out = decoded.as_slice_mut().unwrap_or_default();
-    decode_into(&exec, codes.view(), words.view(), &offsets, out)?;
-    println!("the codewords they stand for:\n{decoded}");
+    // Of the nearest rows by their codes, the first is among those that share the query's codes.
+    let index = quantizer.index(&exec, x.view())?;
+    let (rows, distances) = index.nearest(&exec, x.slice(ndarray::s![..1, ..]), 5)?;
+    println!("nearest rows {rows} at squared distances {distances:.3}");
+    assert!(rows.iter().any(|&row| row == 0));
 
     // The scores of a linear model need its product with each codeword only once.
-    let weights = array![1.0, -1.0, 0.5, 0.25];
-    let tables = products(&words, weights.view().insert_axis(Axis(1)), &offsets);
-    let mut scores = [0.0; 3];
-    code_scores_into(&exec, codes.view(), tables.view(), &mut scores)?;
+    let weights = ndarray::Array1::from_shape_fn(COLUMNS, |d| 1.0 - 0.3 * d as f64);
+    let tables = products(&quantizer, weights.view());
+    let scores = code_scores(&exec, codes.view(), tables.view())?;
     let expected = decoded.dot(&weights);
-    println!("linear scores: {scores:?}");
     assert!(scores.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-12));
 
     // A gradient over all rows needs the sum of their weights for each codeword.
-    let sums = code_sums(&exec, codes.view(), 2, array![[1.0, 10.0, 100.0]].view())?;
-    assert_eq!(sums, array![[[10.0], [101.0]], [[1.0], [110.0]]]);
-
-    // Squared distances to a query are sums of table entries, too.
-    let query = [1.0, 1.0, 2.0, 0.0];
-    let squares: Array3<f64> = Array3::from_shape_fn((2, 2, 1), |(block, code, _)| {
-        (0..2).map(|k| (words[[block, code, k]] - query[2 * block + k]).powi(2)).sum::<f64>()
-    });
-    let (rows, distances) = neighbors(&exec, codes.view(), squares.view(), array![].view(), 2)?;
-    println!("nearest rows {rows} at squared distances {distances}");
-    assert_eq!(rows[[0, 0]], 2);
+    let sums = code_sums(&exec, codes.view(), 64, Array2::ones((1, ROWS)).view())?;
+    assert!(sums.sum_axis(Axis(1)).iter().all(|&sum| sum == ROWS as f64));
     Ok(())
 }
 
-/// The products of the parts of weights with all codewords: blocks, codewords, classes.
-fn products(words: &Array3<f64>, weights: ArrayView2<'_, f64>, offsets: &[i64]) -> Array3<f64> {
-    let (n_blocks, n_codes, width) = words.dim();
-    Array3::from_shape_fn((n_blocks, n_codes, weights.ncols()), |(block, code, class)| {
-        (0..width)
-            .map(|k| words[[block, code, k]] * weights[[offsets[block] as usize + k, class]])
-            .sum()
+/// The products of the parts of a vector with all codewords: blocks, codewords, one class.
+fn products(quantizer: &Quantizer<f64>, weights: ArrayView1<'_, f64>) -> Array3<f64> {
+    let (words, offsets) = (quantizer.codebooks(), quantizer.offsets());
+    let (n_blocks, n_codes, _) = words.dim();
+    Array3::from_shape_fn((n_blocks, n_codes, 1), |(block, code, _)| {
+        let columns = offsets[block] as usize..offsets[block + 1] as usize;
+        columns.enumerate().map(|(k, d)| words[[block, code, k]] * weights[d]).sum()
     })
 }

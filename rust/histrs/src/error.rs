@@ -4,14 +4,10 @@
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Everything that can go wrong, with the index and the cure in the message.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum Error {
     /// A histogram entry is below zero.
-    #[error(
-        "{name}[{row}, {column}] = {value}: histograms are non-negative; clip the column at 0, or \
-         shift it by its minimum"
-    )]
     Negative {
         /// Name of the argument.
         name: &'static str,
@@ -23,7 +19,6 @@ pub enum Error {
         value: f64,
     },
     /// An entry is NaN or infinite.
-    #[error("{name}[{row}, {column}] = {}: Input {name} contains NaN or infinity; impute or drop the row", display_non_finite(*.value))]
     NotFinite {
         /// Name of the argument.
         name: &'static str,
@@ -35,9 +30,6 @@ pub enum Error {
         value: f64,
     },
     /// The entries of a row have no finite sum.
-    #[error(
-        "The entries of {name}[{row}] sum to more than their precision holds; divide all rows by a scale"
-    )]
     SumTooLarge {
         /// Name of the argument.
         name: &'static str,
@@ -45,7 +37,6 @@ pub enum Error {
         row: usize,
     },
     /// An entry of a matrix in a stack is NaN or infinite.
-    #[error("{name}[{matrix}, {row}, {column}] = {}: Input {name} contains NaN or infinity; drop the matrix, or compute it from samples without missing values", display_non_finite(*.value))]
     MatrixNotFinite {
         /// Name of the argument.
         name: &'static str,
@@ -59,11 +50,6 @@ pub enum Error {
         value: f64,
     },
     /// A matrix in a stack is not symmetric.
-    #[error(
-        "{name}[{matrix}] is not symmetric: {name}[{matrix}, {row}, {column}] = {value}, but \
-         {name}[{matrix}, {column}, {row}] = {mirrored}; if the difference is rounding, pass the mean \
-         of the matrix and its transpose"
-    )]
     NotSymmetric {
         /// Name of the argument.
         name: &'static str,
@@ -79,10 +65,6 @@ pub enum Error {
         mirrored: f64,
     },
     /// A matrix in a stack is not positive definite.
-    #[error(
-        "{name}[{matrix}] is not positive definite: pivot {pivot} of its Cholesky factorisation is \
-         {value:e}; give a covariance of more samples than rows, or shrink it"
-    )]
     NotPositiveDefinite {
         /// Name of the argument.
         name: &'static str,
@@ -94,11 +76,6 @@ pub enum Error {
         value: f64,
     },
     /// A matrix in a stack is singular, as far as rounding lets anyone tell.
-    #[error(
-        "{name}[{matrix}] is not positive definite: it is singular, of rank {rank} in {size} \
-         dimensions; shrink it, or project all matrices on their common range (signals re-referenced \
-         to their average lose one rank, and fewer samples than rows have no more than samples)"
-    )]
     Singular {
         /// Name of the argument.
         name: &'static str,
@@ -110,10 +87,6 @@ pub enum Error {
         size: usize,
     },
     /// Two matrices differ by more than double precision resolves.
-    #[error(
-        "X[{x}] and Y[{y}] are too far apart, or too nearly singular, for double precision: the \
-         eigenvalues of X^-1 Y span more than 16 decimal digits; shrink them"
-    )]
     TooFarApart {
         /// Number of the matrix in `X`.
         x: usize,
@@ -121,16 +94,11 @@ pub enum Error {
         y: usize,
     },
     /// A matrix differs from a reference by more than double precision resolves.
-    #[error(
-        "X[{matrix}] is too far from the reference, or too nearly singular, for double precision; \
-         shrink it"
-    )]
     TooFarFromReference {
         /// Number of the matrix in `X`.
         matrix: usize,
     },
     /// A value of a signal is NaN or infinite.
-    #[error("{name}[{trial}, {channel}, {time}] = {}: Input {name} contains NaN or infinity; drop trial {trial}, or interpolate channel {channel}", display_non_finite(*.value))]
     SignalNotFinite {
         /// Name of the argument.
         name: &'static str,
@@ -144,16 +112,11 @@ pub enum Error {
         value: f64,
     },
     /// The squares of a signal overflow.
-    #[error(
-        "X[{trial}] has values whose squares overflow; divide the signals by a constant, as a \
-         change of their unit does"
-    )]
     SignalTooLarge {
         /// Number of the trial.
         trial: usize,
     },
     /// Two arguments disagree about a length.
-    #[error("{what} is {found}, expected {expected}: {cure}")]
     Shape {
         /// Which length.
         what: &'static str,
@@ -165,12 +128,8 @@ pub enum Error {
         cure: &'static str,
     },
     /// The parts of a CSR matrix do not form a matrix.
-    #[error("malformed CSR matrix: {0}; check the parts")]
     MalformedCsr(String),
     /// More rows than the row index can count.
-    #[error(
-        "{found} rows are more than the {limit} that the row index can address; split the data"
-    )]
     TooManyRows {
         /// Number of rows.
         found: usize,
@@ -178,10 +137,6 @@ pub enum Error {
         limit: usize,
     },
     /// A code has no codeword.
-    #[error(
-        "codes[{row}, {block}] = {code}: there are {n_codes} codewords, numbered from 0; encode the \
-         rows with the quantizer whose codebooks are used"
-    )]
     CodeOutOfRange {
         /// Row of the first offending code.
         row: usize,
@@ -192,47 +147,21 @@ pub enum Error {
         /// Number of codewords.
         n_codes: usize,
     },
-    /// A parameter has a name that is not known.
-    #[error("{name} = {value:?} is not known: use {known}")]
-    Unknown {
-        /// Name of the parameter.
-        name: &'static str,
-        /// The value given.
-        value: String,
-        /// The values that are known.
-        known: &'static str,
-    },
-    /// A parameter is outside its range.
-    #[error("{name} = {value} is out of range: {expected}")]
+    /// A parameter or an argument is not what it may be.
     Parameter {
-        /// Name of the parameter.
+        /// Its name.
         name: &'static str,
         /// The value given.
-        value: f64,
-        /// The range it must lie in.
-        expected: &'static str,
-    },
-    /// A whole number is not what it must be.
-    #[error("{name} = {value} is out of range: {expected}")]
-    Number {
-        /// Name of the argument.
-        name: &'static str,
-        /// The value given.
-        value: i128,
+        value: Value,
         /// What it must be.
         expected: &'static str,
     },
     /// A matrix is not laid out row after row.
-    #[error("{name} is not laid out row after row: pass a copy in C order")]
     NotInRows {
         /// Name of the argument.
         name: &'static str,
     },
     /// An entry of a cost matrix is negative or NaN.
-    #[error(
-        "M[{row}, {column}] = {value}: costs must not be negative, and are infinite where \
-         transport is forbidden; replace the entry"
-    )]
     GroundDistance {
         /// Row of the first offending entry.
         row: usize,
@@ -242,10 +171,6 @@ pub enum Error {
         value: f64,
     },
     /// Histograms have no barycentre.
-    #[error(
-        "X[{row}] has mass in bin {bin}: M allows no move from there to a bin that all other rows reach; \
-         make more entries of M finite"
-    )]
     NoBarycenter {
         /// Row of the histogram.
         row: usize,
@@ -253,10 +178,6 @@ pub enum Error {
         bin: usize,
     },
     /// What has no meaning but for a symmetric cost matrix.
-    #[error(
-        "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre needs \
-         the same finite cost in both directions; pass the mean of M and its transpose"
-    )]
     NotSymmetricDistance {
         /// Row of the first offending entry.
         row: usize,
@@ -264,10 +185,6 @@ pub enum Error {
         column: usize,
     },
     /// A histogram has less mass than is to move.
-    #[error(
-        "{name}[{row}] sums to {mass}, but mass = {expected}: give at most the smallest sum of a \
-         row, or leave mass out to move the smaller mass of each pair"
-    )]
     TooLittle {
         /// Name of the argument.
         name: &'static str,
@@ -279,10 +196,6 @@ pub enum Error {
         expected: f64,
     },
     /// Histograms between which there is no transport.
-    #[error(
-        "{name}[{row}] sums to {mass}, and X[0] to {expected}: transport needs rows of one \
-         positive sum; divide each row by its sum, and drop empty rows"
-    )]
     Mass {
         /// Name of the argument.
         name: &'static str,
@@ -294,13 +207,8 @@ pub enum Error {
         expected: f64,
     },
     /// `HISTRS_SIMD` has a value that is not known.
-    #[error(
-        "HISTRS_SIMD = {0:?} is not known: use \"auto\", \"avx512\", \"avx2\" or \"scalar\", or \
-         unset it"
-    )]
     SimdSetting(String),
     /// `HISTRS_SIMD` names an instruction set that this machine does not have.
-    #[error("HISTRS_SIMD = {name:?} is not available: this machine has {available}; or unset it")]
     SimdUnavailable {
         /// The instruction set asked for.
         name: String,
@@ -308,11 +216,6 @@ pub enum Error {
         available: String,
     },
     /// There is not enough memory.
-    #[error(
-        "not enough memory for an array of shape {}: it needs {bytes} bytes; work on fewer rows at \
-         a time",
-        display_shape(shape)
-    )]
     OutOfMemory {
         /// Shape of the array that could not be made.
         shape: Vec<usize>,
@@ -320,13 +223,10 @@ pub enum Error {
         bytes: u128,
     },
     /// A file that holds no model, or none that this version serves.
-    #[error("the file holds no model that can be served: {0}; save the model again")]
     NoModel(String),
     /// Probabilities are asked of a model without classes.
-    #[error("the model is a regression, which has no probabilities; ask for predictions")]
     NoClasses,
     /// A file that cannot be read.
-    #[error("{path} cannot be read: {reason}")]
     Unreadable {
         /// Where it should be.
         path: String,
@@ -334,7 +234,6 @@ pub enum Error {
         reason: String,
     },
     /// The thread pool could not be made.
-    #[error("could not start {n_threads} threads: {reason}")]
     Threads {
         /// Number of threads asked for.
         n_threads: usize,
@@ -342,7 +241,6 @@ pub enum Error {
         reason: String,
     },
     /// There is no such column.
-    #[error("column {column} of {n_columns}: columns are numbered from 0")]
     NoSuchColumn {
         /// Its number.
         column: usize,
@@ -350,17 +248,211 @@ pub enum Error {
         n_columns: usize,
     },
     /// The crate contradicts itself: a defect of it, or of memory that changed during a call.
-    #[error(
-        "internal error of histrs: {0}; if no other thread changed the arguments during the call, \
-         please report it"
-    )]
     Internal(&'static str),
     /// The caller asked the work to stop.
-    #[error("interrupted")]
     Interrupted,
 }
 
+impl std::error::Error for Error {}
+
+impl std::fmt::Display for Error {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Negative { name, row, column, value } => write!(
+                f,
+                "{name}[{row}, {column}] = {value}: histograms are non-negative; clip the column at 0, or \
+         shift it by its minimum"
+            ),
+            Self::NotFinite { name, row, column, value } => write!(
+                f,
+                "{name}[{row}, {column}] = {}: Input {name} contains NaN or infinity; impute or drop the row",
+                display_non_finite(*value)
+            ),
+            Self::SumTooLarge { name, row } => write!(
+                f,
+                "The entries of {name}[{row}] sum to more than their precision holds; divide all rows by a scale"
+            ),
+            Self::MatrixNotFinite { name, matrix, row, column, value } => write!(
+                f,
+                "{name}[{matrix}, {row}, {column}] = {}: Input {name} contains NaN or infinity; drop the matrix, or compute it from samples without missing values",
+                display_non_finite(*value)
+            ),
+            Self::NotSymmetric { name, matrix, row, column, value, mirrored } => write!(
+                f,
+                "{name}[{matrix}] is not symmetric: {name}[{matrix}, {row}, {column}] = {value}, but \
+         {name}[{matrix}, {column}, {row}] = {mirrored}; if the difference is rounding, pass the mean \
+         of the matrix and its transpose"
+            ),
+            Self::NotPositiveDefinite { name, matrix, pivot, value } => write!(
+                f,
+                "{name}[{matrix}] is not positive definite: pivot {pivot} of its Cholesky factorisation is \
+         {value:e}; give a covariance of more samples than rows, or shrink it"
+            ),
+            Self::Singular { name, matrix, rank, size } => write!(
+                f,
+                "{name}[{matrix}] is not positive definite: it is singular, of rank {rank} in {size} \
+         dimensions; shrink it, or project all matrices on their common range (signals re-referenced \
+         to their average lose one rank, and fewer samples than rows have no more than samples)"
+            ),
+            Self::TooFarApart { x, y } => write!(
+                f,
+                "X[{x}] and Y[{y}] are too far apart, or too nearly singular, for double precision: the \
+         eigenvalues of X^-1 Y span more than 16 decimal digits; shrink them"
+            ),
+            Self::TooFarFromReference { matrix } => write!(
+                f,
+                "X[{matrix}] is too far from the reference, or too nearly singular, for double precision; \
+         shrink it"
+            ),
+            Self::SignalNotFinite { name, trial, channel, time, value } => write!(
+                f,
+                "{name}[{trial}, {channel}, {time}] = {}: Input {name} contains NaN or infinity; drop trial {trial}, or interpolate channel {channel}",
+                display_non_finite(*value)
+            ),
+            Self::SignalTooLarge { trial } => write!(
+                f,
+                "X[{trial}] has values whose squares overflow; divide the signals by a constant, as a \
+         change of their unit does"
+            ),
+            Self::Shape { what, found, expected, cure } => {
+                write!(f, "{what} is {found}, expected {expected}: {cure}")
+            }
+            Self::MalformedCsr(what) => write!(f, "malformed CSR matrix: {what}; check the parts"),
+            Self::TooManyRows { found, limit } => write!(
+                f,
+                "{found} rows are more than the {limit} that the row index can address; split the data"
+            ),
+            Self::CodeOutOfRange { row, block, code, n_codes } => write!(
+                f,
+                "codes[{row}, {block}] = {code}: there are {n_codes} codewords, numbered from 0; encode the \
+         rows with the quantizer whose codebooks are used"
+            ),
+            Self::Parameter { name, value, expected } => {
+                write!(f, "{name} = {value}: {expected}", value = value.judged())
+            }
+            Self::NotInRows { name } => {
+                write!(f, "{name} is not laid out row after row: pass a copy in C order")
+            }
+            Self::GroundDistance { row, column, value } => write!(
+                f,
+                "M[{row}, {column}] = {value}: costs must not be negative, and are infinite where \
+         transport is forbidden; replace the entry"
+            ),
+            Self::NoBarycenter { row, bin } => write!(
+                f,
+                "X[{row}] has mass in bin {bin}: M allows no move from there to a bin that all other rows reach; \
+         make more entries of M finite"
+            ),
+            Self::NotSymmetricDistance { row, column } => write!(
+                f,
+                "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre needs \
+         the same finite cost in both directions; pass the mean of M and its transpose"
+            ),
+            Self::TooLittle { name, row, mass, expected } => write!(
+                f,
+                "{name}[{row}] sums to {mass}, but mass = {expected}: give at most the smallest sum of a \
+         row, or leave mass out to move the smaller mass of each pair"
+            ),
+            Self::Mass { name, row, mass, expected } => write!(
+                f,
+                "{name}[{row}] sums to {mass}, and X[0] to {expected}: transport needs rows of one \
+         positive sum; divide each row by its sum, and drop empty rows"
+            ),
+            Self::SimdSetting(what) => write!(
+                f,
+                "HISTRS_SIMD = {what:?} is not known: use \"auto\", \"avx512\", \"avx2\" or \"scalar\", or \
+         unset it"
+            ),
+            Self::SimdUnavailable { name, available } => write!(
+                f,
+                "HISTRS_SIMD = {name:?} is not available: this machine has {available}; or unset it"
+            ),
+            Self::OutOfMemory { shape, bytes } => write!(
+                f,
+                "not enough memory for an array of shape {}: it needs {bytes} bytes; work on fewer rows at \
+         a time",
+                display_shape(shape)
+            ),
+            Self::NoModel(what) => write!(
+                f,
+                "the file holds no model that can be served: {what}; save the model again"
+            ),
+            Self::NoClasses => write!(
+                f,
+                "the model is a regression, which has no probabilities; ask for predictions"
+            ),
+            Self::Unreadable { path, reason } => write!(f, "{path} cannot be read: {reason}"),
+            Self::Threads { n_threads, reason } => {
+                write!(f, "could not start {n_threads} threads: {reason}")
+            }
+            Self::NoSuchColumn { column, n_columns } => {
+                write!(f, "column {column} of {n_columns}: columns are numbered from 0")
+            }
+            Self::Internal(what) => write!(
+                f,
+                "internal error of histrs: {what}; if no other thread changed the arguments during the call, \
+         please report it"
+            ),
+            Self::Interrupted => write!(f, "interrupted"),
+        }
+    }
+}
+
+/// The value of [`Error::Parameter`].
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub enum Value {
+    /// A number.
+    Real(f64),
+    /// A whole number.
+    Whole(i128),
+    /// A name.
+    Name(String),
+}
+
+impl Value {
+    fn judged(&self) -> String {
+        match self {
+            Self::Real(value) => format!("{value} is out of range"),
+            Self::Whole(value) => format!("{value} is out of range"),
+            Self::Name(value) => format!("{value:?} is not known"),
+        }
+    }
+}
+
+impl From<f64> for Value {
+    fn from(value: f64) -> Self {
+        Self::Real(value)
+    }
+}
+
+impl From<&str> for Value {
+    fn from(value: &str) -> Self {
+        Self::Name(value.into())
+    }
+}
+
+macro_rules! whole {
+    ($($t:ty)*) => {$(
+        impl From<$t> for Value {
+            fn from(value: $t) -> Self {
+                Self::Whole(value as i128)
+            }
+        }
+    )*};
+}
+
+whole! { i8 i32 i64 u16 usize }
+
 impl Error {
+    pub(crate) fn parameter(
+        name: &'static str,
+        value: impl Into<Value>,
+        expected: &'static str,
+    ) -> Self {
+        Self::Parameter { name, value: value.into(), expected }
+    }
+
     /// The error of an array of `T` that memory was refused for.
     #[must_use]
     pub fn out_of_memory<T>(shape: &[usize]) -> Self {
@@ -373,6 +465,23 @@ impl Error {
         Self::OutOfMemory { shape: shape.to_vec(), bytes }
     }
 }
+
+/// Reads the variants of a type from their names; what is said of others.
+macro_rules! from_name {
+    ($type:ident, $what:literal, $expected:literal, $($name:literal => $value:ident $(($x:literal))?,)+) => {
+        impl std::str::FromStr for $type {
+            type Err = $crate::Error;
+
+            fn from_str(name: &str) -> $crate::Result<Self> {
+                match name {
+                    $($name => Ok(Self::$value $(($x))?),)+
+                    _ => Err($crate::Error::parameter($what, name, $expected)),
+                }
+            }
+        }
+    };
+}
+pub(crate) use from_name;
 
 /// What [`check_length`] complains about where results do not fit, and the cure.
 pub(crate) const OUTPUT: &str = "the length of the output";

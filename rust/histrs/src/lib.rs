@@ -11,7 +11,6 @@
 //! | [`levels`] | columns coded as levels: co-occurrence, sums, look-ups, quadratic forms |
 //! | [`model`] | models that Python fitted and saved, served without Python |
 //! | [`moments`] | sparse linear models of squared error, learned from moments alone: the lasso and the group lasso |
-//! | [`neighborhood`] | training samples among prototypes: labels and weights, and which prototypes are needed |
 //! | [`quantization`] | product quantisation: nearest codewords, and linear learning on the codes |
 //! | [`random_features`] | random features of the exponential chi-square kernel, by structured or dense projections |
 //! | [`sparse_maps`] | sparse feature maps: a point on a few landmarks, for additive and for all kernels |
@@ -29,19 +28,36 @@
 //!
 //! # Features
 //!
-//! Each module but [`neighborhood`], which is always there, is a feature of its name,
-//! with hyphens for underscores (`sparse-maps`). `default` is `all`; what uses one part compiles no
-//! other with `default-features = false, features = ["spd"]`. A feature brings those that it needs:
-//! `detection` needs `quantization`, `model` needs `distances` and `intersection`, `random-features` needs `chi2`, and `intersection`,
-//! `quantization` and `sparse-maps` need `kernels`.
+//! Each module is a feature of its name, with hyphens for underscores. `default` is `all`; what uses one
+//! part compiles no other with `default-features = false, features = ["spd"]`.
 //!
-//! # Example
+//! | feature | brings |
+//! |---|---|
+//! | `chi2` |  |
+//! | `clustering` |  |
+//! | `detection` | `quantization` |
+//! | `distances` |  |
+//! | `intersection` | `kernels` |
+//! | `kernels` |  |
+//! | `levels` |  |
+//! | `model` | `distances`, `intersection`, serde_json |
+//! | `moments` |  |
+//! | `proptest` | the module `testing`, and proptest; not in `all` |
+//! | `quantization` | `clustering`, `kernels` |
+//! | `random-features` | `chi2` |
+//! | `sparse-maps` | `kernels` |
+//! | `spd` |  |
+//! | `svm` |  |
+//! | `transport` |  |
 //!
+//! # Examples
+//!
+//! [`prelude`] has the names that most programs use, and the page of each module begins with an example.
 //! The product of the kernel matrix `K[i, j] = sum_d min(x_i(d), x_j(d))` with a vector, in time
 //! linear in the number of stored values:
 //!
 //! ```
-//! use histrs::{Executor, HistogramMatrix, intersection::SortedColumns};
+//! use histrs::prelude::*;
 //! use ndarray::array;
 //!
 //! let exec = Executor::new(2)?;
@@ -79,10 +95,14 @@ mod memory;
 pub mod model;
 #[cfg(feature = "moments")]
 pub mod moments;
+// For the bindings: steps of models of prototypes, whose iteration is in Python.
+#[doc(hidden)]
 pub mod neighborhood;
 mod pairwise;
+pub mod prelude;
 #[cfg(feature = "quantization")]
 pub mod quantization;
+mod random;
 #[cfg(feature = "random-features")]
 pub mod random_features;
 #[allow(unsafe_code)]
@@ -92,19 +112,23 @@ mod small_matrix;
 pub mod sparse_maps;
 #[cfg(feature = "spd")]
 pub mod spd;
+mod stop;
 #[cfg(feature = "svm")]
 pub mod svm;
+#[cfg(feature = "proptest")]
+pub mod testing;
 #[cfg(feature = "transport")]
 pub mod transport;
 
-pub use error::{Error, Result};
+pub use error::{Error, Result, Value};
 pub use exec::{Executor, most_threads};
 pub use matrix::{CsrParts, CsrView, HistogramMatrix};
 /// The arrays of arguments and results, of the version that this crate is built with.
 pub use ndarray;
 pub use simd::{Element, Real, instruction_set, instruction_sets};
+pub use stop::Stop;
 
 /// The example of the README is a test.
-#[cfg(all(doctest, feature = "intersection"))]
+#[cfg(all(doctest, feature = "intersection", feature = "model"))]
 #[doc = include_str!("../README.md")]
 struct Readme;

@@ -25,6 +25,16 @@ pub(crate) fn zero_matrix<T: Zeroable>(shape: (usize, usize)) -> Result<Array2<T
     Ok(matrix)
 }
 
+/// A matrix of such rows as `fill` writes.
+pub(crate) fn filled_by<T: Zeroable>(
+    shape: (usize, usize),
+    fill: impl FnOnce(&mut [T]) -> Result<()>,
+) -> Result<Array2<T>> {
+    let mut out = zero_matrix(shape)?;
+    fill(flat_mut(&mut out)?)?;
+    Ok(out)
+}
+
 /// The number of entries of an array of `T` of this shape, where a number holds it.
 pub(crate) fn size<T>(shape: &[usize]) -> Result<usize> {
     let product = shape.iter().try_fold(1_usize, |n, &k| n.checked_mul(k));

@@ -6,7 +6,7 @@
 mod common;
 
 use common::*;
-use histrs::clustering::{Stop, k_means, nearest_centers};
+use histrs::clustering::{KMeansParameters, k_means, nearest_centers};
 use histrs::{Error, Real};
 use ndarray::{Array2, ArrayView2, Axis, array};
 use proptest::prelude::*;
@@ -95,12 +95,11 @@ proptest! {
     ) {
         let mut random = Random(seed);
         let x = matrix::<f64>(n, d, 1.0, &mut random);
-        let draws = Array2::from_shape_simple_fn((k, 3), || random.unit());
-        let stop = Stop::default().with_tol(0.0);
-        let first = k_means(exec(), x.view(), draws.view(), stop.with_max_iter(0)).unwrap();
+        let parameters = KMeansParameters::default().with_seed(seed).with_tol(0.0);
+        let first = k_means(exec(), x.view(), k, parameters.with_max_iter(0)).unwrap();
+        prop_assert!(first.centers.rows().into_iter().all(|center| x.rows().into_iter().any(|x| x == center)));
         for n_iter in [1, 2, 7] {
-            let stop = stop.with_max_iter(n_iter);
-            let found = k_means(exec(), x.view(), draws.view(), stop).unwrap();
+            let found = k_means(exec(), x.view(), k, parameters.with_max_iter(n_iter)).unwrap();
             let expected = passes(&x, first.centers.clone(), n_iter);
             for (found, expected) in found.centers.iter().zip(&expected) {
                 prop_assert!((found - expected).abs() < 1e-12);
@@ -117,10 +116,10 @@ proptest! {
         let mut random = Random(seed);
         // Few values: many rows are equal, and centers lose all of theirs.
         let x = matrix::<f32>(n, d, 4.0, &mut random).mapv(f32::round);
-        let draws = Array2::from_shape_simple_fn((k.min(n), 2), || random.unit());
+        let parameters = KMeansParameters::default().with_seed(seed).with_n_candidates(2);
         let found: Vec<_> = executors()
             .iter()
-            .map(|exec| k_means(exec, x.view(), draws.view(), Stop::default()).unwrap())
+            .map(|exec| k_means(exec, x.view(), k.min(n), parameters).unwrap())
             .collect();
         for other in &found {
             prop_assert_eq!(&other.centers, &found[0].centers);
@@ -151,22 +150,20 @@ fn rows_far_from_all_centers_are_told_apart() {
 #[test]
 fn bad_arguments_are_named() {
     let x = array![[1.0, 2.0], [3.0, f64::NAN]];
-    let draws = array![[0.5]];
+    let parameters = KMeansParameters::default();
     let bad =
         |error: &Error| matches!(error, Error::NotFinite { name: "X", row: 1, column: 1, .. });
     assert!(bad(&nearest_centers(exec(), x.view(), array![[0.0, 1.0]].view()).unwrap_err()));
-    assert!(bad(&k_means(exec(), x.view(), draws.view(), Stop::default()).unwrap_err()));
+    assert!(bad(&k_means(exec(), x.view(), 1, parameters).unwrap_err()));
     let x = array![[1.0, 2.0], [3.0, 4.0]];
-    let number = |error: Error| matches!(error, Error::Number { .. });
-    for shape in [(0, 1), (3, 1), (1, 0)] {
-        let draws = Array2::zeros(shape);
-        assert!(number(k_means(exec(), x.view(), draws.view(), Stop::default()).unwrap_err()));
+    let number = |error: Error| matches!(error, Error::Parameter { .. });
+    for (k, n_candidates) in [(0, 1), (3, 1), (1, 0)] {
+        let parameters = parameters.with_n_candidates(n_candidates);
+        assert!(number(k_means(exec(), x.view(), k, parameters).unwrap_err()));
     }
     assert!(number(nearest_centers(exec(), x.view(), Array2::zeros((0, 2)).view()).unwrap_err()));
     let error = nearest_centers(exec(), x.view(), array![[1.0]].view()).unwrap_err();
     assert!(matches!(error, Error::Shape { .. }));
     let error = nearest_centers(exec(), x.t(), array![[1.0, 2.0]].view()).unwrap_err();
     assert!(matches!(error, Error::NotInRows { name: "X" }));
-    let error = k_means(exec(), x.view(), array![[1.0]].view(), Stop::default()).unwrap_err();
-    assert!(matches!(error, Error::Parameter { name: "draws", .. }));
 }

@@ -72,12 +72,12 @@ proptest! {
         let largest = size.iter().fold(0.0, |a: f64, &b| a.max(b));
         let size = size.mapv(|b| b.max(1e-290 * largest));
         let functions = CubicFunctions::new(exec(), &columns, v.view(), slope, None).unwrap();
-        let got = functions.evaluate(exec(), &stored.view()).unwrap();
+        let got = functions.predict(exec(), &stored.view()).unwrap();
         assert_close(&got, &want, &size, DOUBLE);
         prop_assert_eq!((functions.n_columns(), functions.n_outputs()), (x.ncols(), n_outputs));
         // As many knots as there are values change nothing.
         let kept = CubicFunctions::new(exec(), &columns, v.view(), slope, Some(x.nrows().max(1))).unwrap();
-        prop_assert_eq!(kept.evaluate(exec(), &stored.view()).unwrap(), got);
+        prop_assert_eq!(kept.predict(exec(), &stored.view()).unwrap(), got);
     }
 }
 
@@ -92,7 +92,7 @@ fn few_knots_are_near() {
     let error = |n_knots| {
         let evaluate = |n| {
             let functions = CubicFunctions::new(exec(), &columns, v.view(), 0.7, n).unwrap();
-            functions.evaluate(exec(), &new.view()).unwrap()
+            functions.predict(exec(), &new.view()).unwrap()
         };
         let (exact, near) = (evaluate(None), evaluate(Some(n_knots)));
         let size = exact.iter().fold(0.0, |a: f64, b| a.max(b.abs()));
@@ -115,11 +115,11 @@ fn functions_of_few_knots_are_smooth_at_many_rows() {
     // The largest first and second differences.
     let differences = |n_knots| {
         let functions = CubicFunctions::new(exec(), &columns, v.view(), 0.7, n_knots).unwrap();
-        let values = functions.evaluate(exec(), &stored.view()).unwrap();
+        let values = functions.predict(exec(), &stored.view()).unwrap();
         for first in (0..n).step_by(1000) {
             let some = grid.slice(s![first..first + 1000, ..]).to_owned();
             let some = Stored::new(&some, Layout::Rows, 0);
-            let found = functions.evaluate(exec(), &some.view()).unwrap();
+            let found = functions.predict(exec(), &some.view()).unwrap();
             assert_eq!(found, values.slice(s![first..first + 1000, ..]));
         }
         let steps = &values.slice(s![1.., ..]) - &values.slice(s![..-1, ..]);
@@ -144,6 +144,6 @@ fn bad_arguments_are_refused() {
     let functions = CubicFunctions::new(exec(), &columns, v, 0.0, None).unwrap();
     for bad in [array![[1.0, 2.0]], array![[-1.0, 0.0]].slice(s![.., ..1]).to_owned()] {
         let bad = Stored::new(&bad, Layout::Rows, 0);
-        assert!(functions.evaluate(exec(), &bad.view()).is_err());
+        assert!(functions.predict(exec(), &bad.view()).is_err());
     }
 }

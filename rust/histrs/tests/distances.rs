@@ -80,7 +80,7 @@ fn stored_products_are_those_with_the_matrix() {
             let amplitudes = [0.5, 0.25, 0.7, 0.3, 2.0];
             let parameters = [vec![0.4; d], amplitudes.to_vec()].concat();
             let kernel = kernel(norm, d.saturating_sub(1), &parameters);
-            let k = kernel.matrix(&exec, x.view(), None).unwrap();
+            let k = kernel.gram(&exec, x.view(), None).unwrap();
             // The first column of a Cholesky factor.
             let first = k.slice(s![.., ..1.min(n)]).mapv(|v| v / k[[0, 0]].sqrt());
             let factor = if n_threads == 1 { Array2::zeros((n, 0)) } else { first };
@@ -126,7 +126,7 @@ fn stored_kernels_refuse_what_overflows_single_precision() {
     let exec = Executor::new(1).unwrap();
     let kernel = kernel(Norm::L2, 1, &[1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
     let x = array![[1.0], [1e60]];
-    assert!(kernel.matrix(&exec, x.view(), None).is_ok());
+    assert!(kernel.gram(&exec, x.view(), None).is_ok());
     let refused = StoredDistances::new(&exec, &kernel, x.view(), Array2::zeros((2, 0)));
     assert!(matches!(refused, Err(Error::NotFinite { row: 1, column: 0, .. })));
     let x = array![[1.0], [2.0]];
@@ -146,14 +146,14 @@ proptest! {
             let exec = Executor::new(n_threads).unwrap();
             for (rows, others) in [(&x, &x), (&x, &y)] {
                 let given = (rows != others).then(|| others.view());
-                let found = kernel.matrix(&exec, rows.view(), given).unwrap();
+                let found = kernel.gram(&exec, rows.view(), given).unwrap();
                 for ((i, j), &found) in found.indexed_iter() {
                     let (x, y) = (rows.row(i).to_vec(), others.row(j).to_vec());
                     let right = expected(norm, d, &parameters, &x, &y);
                     prop_assert!((found - right).abs() < 1e-12 * (1.0 + right.abs()));
                 }
             }
-            let own = kernel.matrix(&exec, x.view(), None).unwrap();
+            let own = kernel.gram(&exec, x.view(), None).unwrap();
             prop_assert_eq!(&own, &own.t());
         }
     }
@@ -164,7 +164,7 @@ proptest! {
         let g = Array2::from_shape_fn((n, n), |(i, j)| ((i + j) * 7 % 5) as f64 - 2.0 + (i * j % 3) as f64);
         let exec = Executor::new(2).unwrap();
         let value = |parameters: &[f64]| {
-            let k = kernel(norm, d, parameters).matrix(&exec, x.view(), None).unwrap();
+            let k = kernel(norm, d, parameters).gram(&exec, x.view(), None).unwrap();
             (&k * &g).sum()
         };
         let found = kernel(norm, d, &parameters).slopes(&exec, x.view(), g.view()).unwrap();
@@ -187,7 +187,7 @@ fn blocks_of_many_rows_are_the_formula() {
     let exec = Executor::new(2).unwrap();
     let x = Array2::from_shape_fn((600, 3), |(i, d)| ((i * 31 + d * 17) % 97) as f64 / 20.0);
     let parameters = [0.4, 0.9, 0.3, 1.0, 0.5, 0.2, 0.1, 0.7];
-    let k = kernel(Norm::L2, 2, &parameters).matrix(&exec, x.view(), None).unwrap();
+    let k = kernel(Norm::L2, 2, &parameters).gram(&exec, x.view(), None).unwrap();
     for (i, j) in [(0, 599), (300, 255), (256, 256), (599, 511)] {
         let (x, y) = (x.row(i).to_vec(), x.row(j).to_vec());
         assert!((k[[i, j]] - expected(Norm::L2, 2, &parameters, &x, &y)).abs() < 1e-12);
@@ -218,9 +218,9 @@ fn bad_arguments_are_refused() {
     }
     let kernel = new(1, &[1.0], shape, &right).unwrap();
     let bad = array![[0.0], [f64::NAN]];
-    let refused = kernel.matrix(&exec, bad.view(), None);
+    let refused = kernel.gram(&exec, bad.view(), None);
     assert!(matches!(refused, Err(Error::NotFinite { name: "X", row: 1, column: 0, .. })));
     let (x, g) = (array![[0.0], [1.0]], array![[0.0, 1.0]]);
     assert!(matches!(kernel.slopes(&exec, x.view(), g.view()), Err(Error::Shape { .. })));
-    assert!(matches!(kernel.matrix(&exec, x.slice(s![.., ..0]), None), Err(Error::Shape { .. })));
+    assert!(matches!(kernel.gram(&exec, x.slice(s![.., ..0]), None), Err(Error::Shape { .. })));
 }

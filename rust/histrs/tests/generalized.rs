@@ -92,7 +92,7 @@ proptest! {
         assert_close(&columns.product(exec(), v.view()).unwrap(), &times(&k, &v), &size, 1e-12);
         let functions = ShapeFunctions::new(exec(), &columns, v.view()).unwrap();
         let weights = Some(&weights[..]);
-        let got = functions.evaluate_transformed(exec(), &stored.view(), &transform, weights);
+        let got = functions.predict_transformed(exec(), &stored.view(), &transform, weights);
         assert_close(&got.unwrap(), &times(&k, &v), &size, 1e-12);
         let sums = Array2::from_shape_vec((x.nrows(), 1), columns.row_sums(exec()).unwrap());
         let want = rows.sum_axis(Axis(1)).insert_axis(Axis(1));

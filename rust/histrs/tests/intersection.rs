@@ -107,7 +107,7 @@ proptest! {
         let got = columns.cross_product(exec(), &new_stored.view(), v.view()).unwrap();
         assert_close(&got, &want, &size, DOUBLE);
         let functions = ShapeFunctions::new(exec(), &columns, v.view()).unwrap();
-        let got = functions.evaluate(exec(), &new_stored.view()).unwrap();
+        let got = functions.predict(exec(), &new_stored.view()).unwrap();
         assert_close(&got, &want, &size, DOUBLE);
         prop_assert_eq!((functions.n_columns(), functions.n_outputs()), (x.ncols(), n_outputs));
     }
@@ -290,7 +290,7 @@ fn beyond_the_training_values_the_score_is_constant() {
     let functions = ShapeFunctions::new(exec(), &columns, alpha.view()).unwrap();
     let score = |a: f64, b: f64| {
         let x = Stored::new(&ndarray::array![[a, b]], Layout::Rows, 0);
-        functions.evaluate(exec(), &x.view()).unwrap()[[0, 0]]
+        functions.predict(exec(), &x.view()).unwrap()[[0, 0]]
     };
     assert_eq!(score(0.0, 0.0), 0.0);
     assert_eq!(score(3.0, 2.0), score(1e308, 1e308));

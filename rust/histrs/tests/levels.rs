@@ -3,7 +3,7 @@
 #![cfg(feature = "levels")]
 
 use histrs::levels::LevelCodes;
-use histrs::{Error, Executor};
+use histrs::{Error, Executor, Value};
 use ndarray::{Array1, Array2, array, s};
 use proptest::prelude::*;
 
@@ -108,7 +108,7 @@ fn sums_have_the_same_bits_for_any_threads() {
 fn what_does_not_fit_is_refused() {
     let (codes, square) = (array![[0_u16, 3]], array![[0_u16, 3], [1, 2]]);
     let refused = LevelCodes::new(codes.view(), &[3]).unwrap_err();
-    assert!(matches!(refused, Error::Number { name: "codes", value: 3, .. }));
+    assert!(matches!(refused, Error::Parameter { name: "codes", value: Value::Whole(3), .. }));
     assert!(matches!(LevelCodes::new(codes.view(), &[3, 4]).unwrap_err(), Error::Shape { .. }));
     assert!(matches!(LevelCodes::new(square.t(), &[4, 4]).unwrap_err(), Error::NotInRows { .. }));
     let (exec, levels) = (Executor::new(1).unwrap(), LevelCodes::new(codes.view(), &[4]).unwrap());

@@ -30,7 +30,7 @@ fn look_up(
     let table = LookupTable::new(exec(), &columns, alpha.view(), n_bins, interpolation).unwrap();
     assert_eq!(table.error_bound().len(), alpha.ncols());
     let new = rows_to_score(x, 60, seed);
-    let got = table.evaluate(exec(), &Stored::new(&new, layout, seed).view()).unwrap();
+    let got = table.predict(exec(), &Stored::new(&new, layout, seed).view()).unwrap();
     let k = kernel(&new, x);
     let (want, size) = (times(&k, alpha), times(&k, &alpha.mapv(f64::abs)));
     Scores { table, got, want, size }
@@ -82,7 +82,7 @@ proptest! {
         let columns = sort(&Stored::new(&x, Layout::Rows, 0));
         let table = LookupTable::compact(exec(), &columns, alpha.view(), n_bins, None).unwrap();
         let new = rows_to_score(&x, 60, sample.seed);
-        let got = table.evaluate(exec(), &Stored::new(&new, layout, sample.seed).view()).unwrap();
+        let got = table.predict(exec(), &Stored::new(&new, layout, sample.seed).view()).unwrap();
         let k = kernel(&new, &x);
         let (want, size) = (times(&k, &alpha), times(&k, &alpha.mapv(f64::abs)));
         Scores { table, got, want, size }.assert_certified();
@@ -167,7 +167,7 @@ proptest! {
         let columns = sort(&Stored::new(&x, Layout::Rows, 0));
         let table = LookupTable::new(exec(), &columns, alpha.view(), 10, interpolation).unwrap();
         let new = Stored::new(&x, Layout::Scattered, sample.seed);
-        let got = table.evaluate(exec(), &new.view()).unwrap();
+        let got = table.predict(exec(), &new.view()).unwrap();
         let k = kernel(&to_f64(&x), &to_f64(&x));
         let (want, alpha) = (times(&k, &to_f64(&alpha)), to_f64(&alpha));
         let size = times(&k, &alpha.mapv(f64::abs));
@@ -207,13 +207,13 @@ fn tables_of_bytes_are_within_their_bound_however_rows_are_stored() {
             let want = times(&kernel(&new_scaled, &scaled), &alpha);
             let mut all = Vec::new();
             for layout in [Layout::Rows, Layout::Columns, Layout::Csr, Layout::Gaps] {
-                let got = table.evaluate(exec(), &Stored::new(&new, layout, 1).view()).unwrap();
+                let got = table.predict(exec(), &Stored::new(&new, layout, 1).view()).unwrap();
                 all.push(got);
             }
             for (i, row) in new.rows().into_iter().enumerate() {
                 let row = row.to_owned().insert_axis(Axis(0));
                 let got =
-                    table.evaluate(exec(), &Stored::new(&row, Layout::Rows, 1).view()).unwrap();
+                    table.predict(exec(), &Stored::new(&row, Layout::Rows, 1).view()).unwrap();
                 assert_eq!(got.row(0), all[0].row(i));
             }
             assert!(all.windows(2).all(|w| w[0] == w[1]));
@@ -258,11 +258,11 @@ fn many_rows_have_the_scores_of_few() {
         let table = LookupTable::compact(exec(), &columns, alpha.view(), 64, None).unwrap();
         assert!(table.is_compact());
         let few = rows_to_score(&x, 150, 5);
-        let want = table.evaluate(exec(), &Stored::new(&few, Layout::Rows, 1).view()).unwrap();
+        let want = table.predict(exec(), &Stored::new(&few, Layout::Rows, 1).view()).unwrap();
         let many = Array2::from_shape_fn((4001, n_columns), |(i, d)| few[[i % 150, d]]);
         let want = Array2::from_shape_fn((4001, n_outputs), |(i, output)| want[[i % 150, output]]);
         for layout in [Layout::Rows, Layout::Columns, Layout::Csr, Layout::Gaps] {
-            let got = table.evaluate(exec(), &Stored::new(&many, layout, 1).view()).unwrap();
+            let got = table.predict(exec(), &Stored::new(&many, layout, 1).view()).unwrap();
             assert!(got == want, "{n_columns} {layout:?}");
         }
         // Where few values are stored, one by one.
@@ -274,7 +274,7 @@ fn many_rows_have_the_scores_of_few() {
                 },
             );
         let [dense, stored] = [Layout::Rows, Layout::Csr]
-            .map(|layout| table.evaluate(exec(), &Stored::new(&sparse, layout, 1).view()).unwrap());
+            .map(|layout| table.predict(exec(), &Stored::new(&sparse, layout, 1).view()).unwrap());
         assert!(dense == stored, "{n_columns}");
     }
 }
@@ -318,11 +318,11 @@ fn two_bytes_replace_a_table_that_is_exact() {
     assert!(table.is_compact());
     let all: Vec<_> = [Layout::Rows, Layout::Columns, Layout::Csr, Layout::Gaps]
         .into_iter()
-        .map(|layout| table.evaluate(exec(), &Stored::new(&x, layout, 1).view()).unwrap())
+        .map(|layout| table.predict(exec(), &Stored::new(&x, layout, 1).view()).unwrap())
         .collect();
     assert!(all.windows(2).all(|w| w[0] == w[1]));
     let bytes = x.mapv(|v| v as u8);
-    assert_eq!(table.evaluate_bytes(exec(), bytes.view()).unwrap(), all[0]);
+    assert_eq!(table.predict_bytes(exec(), bytes.view()).unwrap(), all[0]);
     for (output, want) in want.columns().into_iter().enumerate() {
         let spread = want.std(0.0);
         let errors: Vec<f64> =
@@ -357,7 +357,7 @@ fn an_output_that_does_not_vary_leaves_the_bytes_on() {
         alpha[[n - 1, 1]] = constant;
         let table = LookupTable::compact(exec(), &columns, alpha.view(), 100, None).unwrap();
         assert!(table.is_compact(), "{constant}");
-        let got = table.evaluate(exec(), &Stored::new(&x, Layout::Rows, 0).view()).unwrap();
+        let got = table.predict(exec(), &Stored::new(&x, Layout::Rows, 0).view()).unwrap();
         let bound = table.error_bound()[1];
         assert!(got.column(1).iter().all(|f| (f - constant).abs() <= bound && bound < 0.1));
     }
@@ -377,7 +377,7 @@ fn a_rough_table_is_not_replaced_by_a_rougher_one() {
     let columns = sort(&stored);
     let want = times(&kernel(&x, &x), &alpha);
     let error = |table: &LookupTable| {
-        let got = table.evaluate(exec(), &stored.view()).unwrap();
+        let got = table.predict(exec(), &stored.view()).unwrap();
         (&got - &want).mapv(|e| e * e).mean().unwrap().sqrt() / want.std(0.0)
     };
     let table =
@@ -397,7 +397,7 @@ fn scaled_whole_numbers_lie_at_the_edges_of_cells() {
         let columns = sort(&Stored::new(&scaled, Layout::Rows, 0));
         let table = LookupTable::compact(exec(), &columns, alpha.view(), 100, None).unwrap();
         assert!(table.is_compact(), "{scale}");
-        let got = table.evaluate(exec(), &Stored::new(&scaled, Layout::Rows, 0).view()).unwrap();
+        let got = table.predict(exec(), &Stored::new(&scaled, Layout::Rows, 0).view()).unwrap();
         let want = times(&kernel(&scaled, &scaled), &alpha);
         for (got, want) in got.columns().into_iter().zip(want.columns()) {
             let spread = want.std(0.0);
@@ -432,7 +432,7 @@ fn bounds_of_tables_hold_where_single_precision_ends() {
                 assert_eq!(table.is_compact(), compact, "{scale:e}");
             }
             for layout in [Layout::Rows, Layout::Csr] {
-                let got = table.evaluate(exec(), &Stored::new(&scaled, layout, 1).view()).unwrap();
+                let got = table.predict(exec(), &Stored::new(&scaled, layout, 1).view()).unwrap();
                 for (output, bound) in table.error_bound().iter().enumerate() {
                     for (got, want) in got.column(output).iter().zip(want.column(output)) {
                         let error = (got - want).abs();
@@ -456,11 +456,11 @@ fn rows_of_bytes_have_the_scores_of_the_same_numbers() {
         let numbers = bytes.mapv(f32::from);
         for n_bins in [63, 64, 65535] {
             let table = LookupTable::compact(exec(), &columns, alpha.view(), n_bins, None).unwrap();
-            let got = table.evaluate_bytes(exec(), bytes.view()).unwrap();
+            let got = table.predict_bytes(exec(), bytes.view()).unwrap();
             let view = Stored::new(&numbers, Layout::Rows, 0);
-            assert_eq!(got, table.evaluate(exec(), &view.view()).unwrap(), "{top} {n_bins}");
+            assert_eq!(got, table.predict(exec(), &view.view()).unwrap(), "{top} {n_bins}");
             let one = bytes.slice(s![..1, ..]);
-            assert_eq!(table.evaluate_bytes(exec(), one).unwrap(), got.slice(s![..1, ..]));
+            assert_eq!(table.predict_bytes(exec(), one).unwrap(), got.slice(s![..1, ..]));
         }
         if [1.0, 127.0, 255.0].contains(&top) {
             let table = LookupTable::compact(exec(), &columns, alpha.view(), 64, None).unwrap();
@@ -484,11 +484,10 @@ fn tables_of_bytes_refuse_what_is_no_histogram() {
         let mut new = rows_to_score(&x, 100, 5);
         new[[row, 3]] = bad;
         for layout in [Layout::Rows, Layout::Columns] {
-            let error = table.evaluate(exec(), &Stored::new(&new, layout, 1).view()).unwrap_err();
+            let error = table.predict(exec(), &Stored::new(&new, layout, 1).view()).unwrap_err();
             assert!(error.to_string().contains(message), "{error}");
             let single = new.mapv(|v| v as f32);
-            let error =
-                table.evaluate(exec(), &Stored::new(&single, layout, 1).view()).unwrap_err();
+            let error = table.predict(exec(), &Stored::new(&single, layout, 1).view()).unwrap_err();
             assert!(error.to_string().contains(message), "{error}");
         }
     }
@@ -496,16 +495,16 @@ fn tables_of_bytes_refuse_what_is_no_histogram() {
     for bad in [-0.5, f64::NAN] {
         let mut new = rows_to_score(&x, 3, 5);
         new[[1, 3]] = bad;
-        assert!(table.evaluate(exec(), &Stored::new(&new, Layout::Rows, 1).view()).is_err());
+        assert!(table.predict(exec(), &Stored::new(&new, Layout::Rows, 1).view()).is_err());
     }
     // What single precision has no other number for than 0.
     let mut new = rows_to_score(&x, 100, 5);
     new[[10, 3]] = -1e-60;
-    let error = table.evaluate(exec(), &Stored::new(&new, Layout::Rows, 1).view()).unwrap_err();
+    let error = table.predict(exec(), &Stored::new(&new, Layout::Rows, 1).view()).unwrap_err();
     assert!(error.to_string().contains("X[10, 3] = -"), "{error}");
     let short = LookupTable::compact(exec(), &columns, alpha.view(), 64, Some(&weights[1..]));
     assert!(short.unwrap_err().to_string().contains("one weight for each feature"));
-    assert!(table.evaluate_bytes(exec(), Array2::zeros((3, 19)).view()).is_err());
+    assert!(table.predict_bytes(exec(), Array2::zeros((3, 19)).view()).is_err());
 }
 
 #[test]

@@ -7,10 +7,11 @@ mod common;
 
 use common::*;
 use histrs::quantization::{
-    Code, Codebooks, Metric, code_scores_into, code_sums, decode_into, encode_into, neighbors,
+    Code, Codebooks, Metric, Quantizer, QuantizerParameters, code_scores_into, code_sums,
+    decode_into, encode_into, neighbors,
 };
 use histrs::{Element, Error, HistogramMatrix};
-use ndarray::{Array1, Array2, Array3, array};
+use ndarray::{Array1, Array2, Array3, ArrayView1, array};
 use proptest::prelude::*;
 
 const METRICS: [Metric; 4] =
@@ -141,12 +142,12 @@ proptest! {
         // Integers, whose sums are exact, and often equal.
         let shape = (n_blocks, n_codes, n_queries);
         let tables = Array3::from_shape_fn(shape, |_| random.below(19) as f32 - 9.0);
-        let n_biases = if is_biased { n } else { 0 };
-        let biases = Array1::from_shape_fn(n_biases, |_| random.below(9) as f32);
+        let biases = is_biased.then(|| Array1::from_shape_fn(n, |_| random.below(9) as f32));
+        let biases = biases.as_ref().map(|biases| biases.view());
         let found: Vec<_> = executors()
             .iter()
             .map(|exec| {
-                neighbors(exec, codes.view(), tables.view(), biases.view(), n_neighbors).unwrap()
+                neighbors(exec, codes.view(), tables.view(), biases, n_neighbors).unwrap()
             })
             .collect();
         prop_assert!(found.windows(2).all(|pair| pair[0] == pair[1]));
@@ -156,7 +157,7 @@ proptest! {
                 .map(|row| {
                     let entry = |m: usize| tables[[m, usize::from(codes[[row, m]]), query]];
                     let sum: f32 = (0..n_blocks).map(entry).sum();
-                    ((sum + biases.get(row).copied().unwrap_or(0.0)) as i64, row as i64)
+                    ((sum + biases.map_or(0.0, |biases| biases[row])) as i64, row as i64)
                 })
                 .collect();
             all.sort_unstable();
@@ -171,21 +172,21 @@ proptest! {
 fn a_search_that_has_no_answer_says_so() {
     let codes = array![[0_u8, 1], [2, 0]];
     let tables = Array3::<f64>::zeros((2, 3, 1));
-    let search = |tables: &Array3<f64>, biases: &[f64], n_neighbors| {
-        let biases = Array1::from_vec(biases.to_vec());
-        neighbors(exec(), codes.view(), tables.view(), biases.view(), n_neighbors)
+    let search = |tables: &Array3<f64>, biases: Option<&[f64]>, n_neighbors| {
+        let biases = biases.map(ArrayView1::from);
+        neighbors(exec(), codes.view(), tables.view(), biases, n_neighbors)
             .map(drop)
             .map_err(|error| error.to_string())
     };
-    assert_eq!(search(&tables, &[], 2), Ok(()));
+    assert_eq!(search(&tables, None, 2), Ok(()));
     let of_two = Array3::zeros((2, 2, 1));
-    assert!(search(&of_two, &[], 1).unwrap_err().contains("codes[1, 0] = 2"));
-    assert!(search(&tables, &[], 3).unwrap_err().contains("n_neighbors = 3"));
-    assert!(search(&tables, &[], 0).unwrap_err().contains("n_neighbors = 0"));
-    assert!(search(&tables, &[0.0], 1).unwrap_err().contains("biases"));
-    assert!(search(&tables, &[0.0, f64::NAN], 1).unwrap_err().contains("a bias"));
+    assert!(search(&of_two, None, 1).unwrap_err().contains("codes[1, 0] = 2"));
+    assert!(search(&tables, None, 3).unwrap_err().contains("n_neighbors = 3"));
+    assert!(search(&tables, None, 0).unwrap_err().contains("n_neighbors = 0"));
+    assert!(search(&tables, Some(&[0.0]), 1).unwrap_err().contains("biases"));
+    assert!(search(&tables, Some(&[0.0, f64::NAN]), 1).unwrap_err().contains("a bias"));
     for bad in [f64::NAN, f64::INFINITY, f64::MAX] {
-        let error = search(&tables.mapv(|_| bad), &[], 1).unwrap_err();
+        let error = search(&tables.mapv(|_| bad), None, 1).unwrap_err();
         assert!(error.contains("an entry of a table"), "{error}");
     }
 }
@@ -218,5 +219,46 @@ fn what_is_wrong_is_said() {
             assert!(error.contains(&format!("{known:?}")), "{error}");
             assert!(known.parse::<Metric>().is_ok());
         }
+    }
+}
+
+#[test]
+fn a_quantizer_learns_what_an_index_searches() {
+    let mut random = Random(5);
+    let x = Array2::from_shape_simple_fn((300, 7), || random.unit());
+    let parameters = QuantizerParameters::default().with_n_codes(16).with_seed(3);
+    let quantizer = Quantizer::fit(exec(), x.view(), 3, parameters).unwrap();
+    assert_eq!((quantizer.offsets(), quantizer.codebooks().dim()), (&[0, 3, 5, 7][..], (3, 16, 3)));
+    let codes = quantizer.encode(exec(), x.view()).unwrap();
+    let decoded = quantizer.decode(exec(), codes.view()).unwrap();
+    let of = |a: &Array2<f64>, b: &Array2<f64>| (a - b).mapv(|d| d * d).sum();
+    let mean = x.mean_axis(ndarray::Axis(0)).unwrap();
+    assert!(of(&decoded, &x) < 0.25 * (&x - &mean).mapv(|d| d * d).sum());
+    let queries = x.slice(ndarray::s![..4, ..]).to_owned();
+    let index = quantizer.index(exec(), x.view()).unwrap();
+    let (rows, distances) = index.nearest(exec(), queries.view(), 5).unwrap();
+    for (q, query) in queries.rows().into_iter().enumerate() {
+        let square = |row: ndarray::ArrayView1<'_, f64>| (&row - &query).mapv(|d| d * d).sum();
+        let mut all: Vec<f64> = decoded.rows().into_iter().map(square).collect();
+        for k in 0..5 {
+            let row = usize::try_from(rows[[q, k]]).unwrap();
+            assert!((distances[[q, k]] - all[row]).abs() < 1e-12);
+        }
+        all.sort_by(f64::total_cmp);
+        assert!(all.iter().zip(distances.row(q)).all(|(a, b)| (a - b).abs() < 1e-12));
+    }
+    let again = Quantizer::fit(exec(), x.view(), 3, parameters).unwrap();
+    assert_eq!(again.codebooks(), quantizer.codebooks());
+    let other = Quantizer::fit(exec(), x.view(), 3, parameters.with_seed(4)).unwrap();
+    assert_ne!(other.codebooks(), quantizer.codebooks());
+    // More codewords than rows are as many as rows: nothing is lost.
+    let few = x.slice(ndarray::s![..9, ..]);
+    let exact = Quantizer::fit(exec(), few, 7, QuantizerParameters::default()).unwrap();
+    let codes = exact.encode(exec(), few).unwrap();
+    assert_eq!(exact.decode(exec(), codes.view()).unwrap(), few);
+    for (n_blocks, n_codes) in [(0, 4), (8, 4), (2, 0), (2, 257)] {
+        let parameters = QuantizerParameters::default().with_n_codes(n_codes);
+        let refused = Quantizer::fit(exec(), few, n_blocks, parameters).unwrap_err();
+        assert!(matches!(refused, Error::Parameter { .. }));
     }
 }

@@ -43,12 +43,12 @@ fn everything<'a, T: Element>(
         all.extend(intercepts);
         all.extend(slopes);
     }
-    all.extend(functions.evaluate(exec, new)?);
+    all.extend(functions.predict(exec, new)?);
     all.extend(columns.cross_product(exec, new, v.view())?);
     for interpolation in [Interpolation::Linear, Interpolation::Nearest] {
         let table = LookupTable::new(exec, &columns, v.view(), n_bins, interpolation)?;
         all.extend(table.error_bound());
-        all.extend(table.evaluate(exec, new)?);
+        all.extend(table.predict(exec, new)?);
     }
     all.extend(gram(exec, x, None)?.mapv(T::to_f64));
     all.extend(gram(exec, x, Some(new))?.mapv(T::to_f64));
@@ -123,7 +123,7 @@ fn the_number_of_threads_changes_no_bit_of_many_rows() {
         let w = projection.project(exec, v.view()).unwrap();
         all.extend(projection.expand(exec, w.view()).unwrap());
         let table = LookupTable::new(exec, &columns, v.view(), 50, Interpolation::Linear).unwrap();
-        all.extend(table.evaluate(exec, &new.view()).unwrap());
+        all.extend(table.predict(exec, &new.view()).unwrap());
         bits(&all)
     });
     assert!(results[0] == results[1] && results[0] == results[2]);
@@ -282,9 +282,9 @@ proptest! {
         let columns = SortedColumns::new(exec, &good.view()).unwrap();
         is_bad(columns.cross_product(exec, &stored.view(), v.view()).unwrap_err(), "X");
         let functions = ShapeFunctions::new(exec, &columns, v.view()).unwrap();
-        is_bad(functions.evaluate(exec, &stored.view()).unwrap_err(), "X");
+        is_bad(functions.predict(exec, &stored.view()).unwrap_err(), "X");
         let table = LookupTable::new(exec, &columns, v.view(), 3, Interpolation::Linear).unwrap();
-        is_bad(table.evaluate(exec, &stored.view()).unwrap_err(), "X");
+        is_bad(table.predict(exec, &stored.view()).unwrap_err(), "X");
     }
 }
 
@@ -337,8 +337,8 @@ fn wrong_shapes_say_which_and_what_was_expected() {
     check(error, "rows of V", (4, 3));
     let error = columns.cross_product(exec, &wide.view(), good.view()).unwrap_err();
     check(error, "columns of X", (5, 2));
-    check(functions.evaluate(exec, &wide.view()).unwrap_err(), "columns of X", (5, 2));
-    check(table.evaluate(exec, &wide.view()).unwrap_err(), "columns of X", (5, 2));
+    check(functions.predict(exec, &wide.view()).unwrap_err(), "columns of X", (5, 2));
+    check(table.predict(exec, &wide.view()).unwrap_err(), "columns of X", (5, 2));
     let error = gram(exec, &stored.view(), Some(&wide.view())).unwrap_err();
     check(error, "columns of Y", (5, 2));
     check(projection.project(exec, long.view()).unwrap_err(), "rows of V", (4, 3));
@@ -352,7 +352,7 @@ fn parameters_out_of_range_are_refused() {
     let x = Stored::new(&array![[1.0, 2.0]], Layout::Rows, 0);
     let columns = SortedColumns::new(exec, &x.view()).unwrap();
     let alpha = array![[1.0]];
-    let out_of_range = |error: Error| matches!(error, Error::Number { .. });
+    let out_of_range = |error: Error| matches!(error, Error::Parameter { .. });
     for n in [0, 65_536, usize::MAX] {
         let table =
             LookupTable::new(exec, &columns, alpha.view(), n, Interpolation::Nearest).unwrap_err();
@@ -507,8 +507,13 @@ fn an_unknown_instruction_set_is_refused() {
             Ok(_) => assert!(setting != "fastest"),
             Err(error) => assert_eq!(error, Error::SimdSetting("fastest".into())),
         }
+        // Without an executor, too.
+        let refused = histrs::instruction_set().is_err();
+        assert_eq!(refused, setting == "fastest");
+        let file = saved::File::additive().bytes();
+        assert_eq!(histrs::model::Model::from_bytes(&file).is_err(), refused);
         if setting == "scalar" {
-            assert_eq!(histrs::instruction_set(), "scalar");
+            assert_eq!(histrs::instruction_set(), Ok("scalar"));
         }
         return;
     }

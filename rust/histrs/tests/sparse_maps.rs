@@ -136,10 +136,7 @@ fn knots_must_ascend_and_offsets_fit() {
         SparseAdditiveMap::new(AdditiveKernel::Chi2, knots, offsets).map(drop)
     };
     for knots in [[0.0, 1.0], [2.0, 1.0], [1.0, 1.0], [1.0, f64::INFINITY], [f64::NAN, 1.0]] {
-        assert!(matches!(
-            new(&knots, &[0, 2]),
-            Err(Error::Parameter { .. } | Error::Number { .. })
-        ));
+        assert!(matches!(new(&knots, &[0, 2]), Err(Error::Parameter { .. })));
     }
     for offsets in [&[][..], &[0, 1], &[1, 2], &[0, 3], &[0, 2, 1, 2], &[0, -1, 2]] {
         assert!(matches!(new(&[1.0, 2.0], offsets), Err(Error::Shape { .. })));

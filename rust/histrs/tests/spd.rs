@@ -384,7 +384,7 @@ fn the_loss_of_one_prototype_a_class() {
     assert_eq!(one, two);
     assert_eq!(one, seven);
     let missing = compression_loss(exec(), x.view(), y.view(), labels_of(&labels, &[0, 0]), gamma);
-    assert!(matches!(missing, Err(Error::Number { name: "label", .. })));
+    assert!(matches!(missing, Err(Error::Parameter { name: "label", .. })));
 }
 
 #[test]
@@ -562,8 +562,8 @@ fn arguments_of_means_and_covariances_are_checked() {
     let other = Array2::<f64>::eye(3);
     let refused = tangent_vectors(exec(), x.view(), Some(other.view()));
     assert!(matches!(refused, Err(Error::Shape { found: 3, expected: 2, .. })));
-    assert!(matches!("kl".parse::<Dispersion>(), Err(Error::Unknown { .. })));
-    assert!(matches!("kl".parse::<Shrinkage>(), Err(Error::Unknown { .. })));
+    assert!(matches!("kl".parse::<Dispersion>(), Err(Error::Parameter { .. })));
+    assert!(matches!("kl".parse::<Shrinkage>(), Err(Error::Parameter { .. })));
     assert_eq!("scm".parse(), Ok(Shrinkage::Fixed(0.0)));
     let covariances = |shrinkage| signal_covariances(exec(), x.view(), shrinkage);
     let refused = covariances(Shrinkage::Fixed(1.5));

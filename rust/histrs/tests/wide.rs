@@ -125,22 +125,22 @@ proptest! {
             let indices = [d as i32];
             let row = CsrView::new(&[3.0], &indices, &[0, 1], x.n_columns).unwrap();
             let row = HistogramMatrix::csr(row);
-            prop_assert_eq!(&all.evaluate(exec(), &row).unwrap(), &zero);
+            prop_assert_eq!(&all.predict(exec(), &row).unwrap(), &zero);
             prop_assert_eq!(&columns.cross_product(exec(), &row, v.view()).unwrap(), &zero);
         }
         let narrow_rows = HistogramMatrix::dense(x.narrow.view());
-        let wanted = few.evaluate(exec(), &narrow_rows).unwrap();
-        prop_assert_eq!(all.evaluate(exec(), &x.view()).unwrap(), wanted.clone());
+        let wanted = few.predict(exec(), &narrow_rows).unwrap();
+        prop_assert_eq!(all.predict(exec(), &x.view()).unwrap(), wanted.clone());
         prop_assert_eq!(columns.cross_product(exec(), &x.view(), v.view()).unwrap(), wanted.clone());
         let table = LookupTable::compact(exec(), &columns, v.view(), 128, None).unwrap();
-        let found = table.evaluate(exec(), &x.view()).unwrap();
+        let found = table.predict(exec(), &x.view()).unwrap();
         for ((i, k), found) in found.indexed_iter() {
             let error = (found - wanted[[i, k]]).abs();
             prop_assert!(error <= table.error_bound()[k], "row {i}, output {k}: {error}");
         }
         let cubic = |columns| CubicFunctions::new(exec(), columns, v.view(), 1.0, Some(20)).unwrap();
-        let wanted = cubic(&narrow).evaluate(exec(), &narrow_rows).unwrap();
-        prop_assert_eq!(cubic(&columns).evaluate(exec(), &x.view()).unwrap(), wanted);
+        let wanted = cubic(&narrow).predict(exec(), &narrow_rows).unwrap();
+        prop_assert_eq!(cubic(&columns).predict(exec(), &x.view()).unwrap(), wanted);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl ShapeFunctions {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         with_histograms!(&x, |x| {
-            Ok(with_executor(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+            Ok(with_executor(py, n_threads, |e| self.0.predict(e, &x))?.into_pyarray(py))
         })
     }
 
@@ -50,7 +50,7 @@ impl ShapeFunctions {
         let weights = weights_of_features(&weights)?;
         let weights = weights.as_deref();
         with_histograms!(&x, |x| {
-            let evaluate = |e: &_| self.0.evaluate_transformed(e, &x, &transform.0, weights);
+            let evaluate = |e: &_| self.0.predict_transformed(e, &x, &transform.0, weights);
             Ok(with_executor(py, n_threads, evaluate)?.into_pyarray(py))
         })
     }
@@ -100,7 +100,7 @@ impl CubicFunctions {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         with_histograms!(&x, |x| {
-            Ok(with_executor(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+            Ok(with_executor(py, n_threads, |e| self.0.predict(e, &x))?.into_pyarray(py))
         })
     }
 
@@ -163,7 +163,7 @@ impl LookupTable {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         let x = x.as_array();
-        Ok(with_executor(py, n_threads, |e| self.0.evaluate_bytes(e, x))?.into_pyarray(py))
+        Ok(with_executor(py, n_threads, |e| self.0.predict_bytes(e, x))?.into_pyarray(py))
     }
 
     #[getter]
@@ -178,7 +178,7 @@ impl LookupTable {
         n_threads: usize,
     ) -> PyResult<Matrix<'py>> {
         with_histograms!(&x, |x| {
-            Ok(with_executor(py, n_threads, |e| self.0.evaluate(e, &x))?.into_pyarray(py))
+            Ok(with_executor(py, n_threads, |e| self.0.predict(e, &x))?.into_pyarray(py))
         })
     }
 

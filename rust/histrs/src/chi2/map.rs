@@ -23,7 +23,7 @@ use crate::simd::{Real, outlined};
 /// let exec = Executor::new(1)?;
 /// let x = array![[0.2_f64, 0.8], [0.5, 0.0]];
 /// let map = AdditiveMap::rational(array![[0.8], [0.3], [0.1]].view())?;
-/// let c = map.transform_dense(&exec, x.view())?;
+/// let c = map.transform(&exec, x.view())?;
 /// assert_eq!(c.dim(), (2, 6));
 /// let kernel = c.row(0).dot(&c.row(1));
 /// assert!((kernel - 2.0 * 0.2 * 0.5 / 0.7).abs() < 1e-3);
@@ -63,7 +63,7 @@ impl AdditiveMap {
     ///
     /// # Errors
     ///
-    /// [`Error::Number`] unless `n_components` is at least 1.
+    /// [`Error::Parameter`] unless `n_components` is at least 1.
     pub fn chebyshev(n_components: usize) -> Result<Self> {
         check_count(n_components)?;
         Ok(Self { n_components, series: Series::Chebyshev })
@@ -74,21 +74,17 @@ impl AdditiveMap {
     ///
     /// # Errors
     ///
-    /// [`Error::Number`] unless `n_components` is odd, [`Error::Parameter`] unless `interval` is positive and
+    /// [`Error::Parameter`] unless `n_components` is odd and `interval` is positive and
     /// finite.
     pub fn periodic(n_components: usize, interval: f64) -> Result<Self> {
         check_count(n_components)?;
         if n_components.is_multiple_of(2) {
             let expected = "a periodic map has an odd number of components";
-            return Err(Error::Number {
-                name: "n_components",
-                value: n_components as i128,
-                expected,
-            });
+            return Err(Error::parameter("n_components", n_components, expected));
         }
         if !(interval > 0.0 && interval < f64::INFINITY) {
             let expected = "it must be positive and finite";
-            return Err(Error::Parameter { name: "sample_interval", value: interval, expected });
+            return Err(Error::parameter("sample_interval", interval, expected));
         }
         Ok(Self { n_components, series: Series::Periodic { interval } })
     }
@@ -170,7 +166,7 @@ fn check_count(n_components: usize) -> Result<()> {
     if n_components > 0 {
         return Ok(());
     }
-    Err(Error::Number { name: "n_components", value: 0, expected: "it must be at least 1" })
+    Err(Error::parameter("n_components", 0, "it must be at least 1"))
 }
 
 /// Eq. 12, in double precision.

@@ -25,11 +25,11 @@ impl Rational {
     pub(super) fn new(poles: ArrayView2<'_, f64>) -> Result<Self> {
         if let Some(&bad) = poles.iter().find(|z| !(**z > 0.0 && **z < f64::INFINITY)) {
             let expected = "poles are positive and finite";
-            return Err(Error::Parameter { name: "a pole", value: bad, expected });
+            return Err(Error::parameter("a pole", bad, expected));
         }
         if poles.is_empty() {
             let expected = "there must be at least one";
-            return Err(Error::Number { name: "the number of poles", value: 0, expected });
+            return Err(Error::parameter("the number of poles", 0, expected));
         }
         let scales: Vec<f64> = poles
             .columns()

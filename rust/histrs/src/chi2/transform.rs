@@ -21,25 +21,18 @@ impl AdditiveMap {
     /// [`Error::Negative`](crate::Error::Negative) or
     /// [`Error::NotFinite`](crate::Error::NotFinite) at the first bad entry,
     /// [`Error::Shape`](crate::Error::Shape) when the poles are those of another number of columns.
-    pub fn transform_dense<T: Real>(
-        &self,
-        exec: &Executor,
-        x: ArrayView2<'_, T>,
-    ) -> Result<Array2<T>> {
+    pub fn transform<T: Real>(&self, exec: &Executor, x: ArrayView2<'_, T>) -> Result<Array2<T>> {
         let width = memory::size::<T>(&[x.ncols(), self.n_components()])?;
-        let mut out = memory::zero_matrix((x.nrows(), width))?;
-        let flat = memory::flat_mut(&mut out)?;
-        self.transform_dense_into(exec, x, flat)?;
-        Ok(out)
+        memory::filled_by((x.nrows(), width), |out| self.transform_into(exec, x, out))
     }
 
     /// The features of dense rows, one after the other in `out`.
     ///
     /// # Errors
     ///
-    /// As [`Self::transform_dense`]; [`Error::Shape`](crate::Error::Shape) when `out` has another
+    /// As [`Self::transform`]; [`Error::Shape`](crate::Error::Shape) when `out` has another
     /// length.
-    pub fn transform_dense_into<T: Real>(
+    pub fn transform_into<T: Real>(
         &self,
         exec: &Executor,
         x: ArrayView2<'_, T>,
@@ -58,7 +51,7 @@ impl AdditiveMap {
     ///
     /// # Errors
     ///
-    /// As [`Self::transform_dense`]; [`Error::MalformedCsr`](crate::Error::MalformedCsr) when the
+    /// As [`Self::transform`]; [`Error::MalformedCsr`](crate::Error::MalformedCsr) when the
     /// features are more than 32-bit indices can name.
     pub fn transform_csr<T: Real>(
         &self,

@@ -1,5 +1,15 @@
 //! Nearest centres, exactly, and centres learned by k-means.
 //!
+//! ```
+//! use histrs::prelude::*;
+//! use ndarray::array;
+//!
+//! let x = array![[0.0, 1.0], [0.0, 3.0], [8.0, 0.0], [8.0, 2.0]];
+//! let found = k_means(&Executor::new(0)?, x.view(), 2, KMeansParameters::default())?;
+//! assert_eq!(found.inertia, 4.0);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! Inner products of rows and centres are first computed of bytes, four times as fast as in single
 //! precision, with a bound of what rounding to bytes has changed. Distances in double precision then
 //! decide between the few centres that the bound leaves, so that the result is the nearest centre
@@ -27,7 +37,7 @@ mod nearest;
 mod panels;
 mod seeding;
 
-pub use k_means::{Stop, k_means};
+pub use k_means::{KMeansParameters, k_means};
 pub use lloyd::KMeans;
 pub use nearest::nearest_centers;
 

@@ -20,7 +20,7 @@ use crate::simd::{ByteProducts, PRODUCT_TILE, Real, dispatch};
 /// # Errors
 ///
 /// [`Error::NotInRows`] for arrays in another order, [`Error::Shape`] when the numbers of columns
-/// differ, [`Error::Number`] when there is no centre, [`Error::NotFinite`] at a bad entry,
+/// differ, [`Error::Parameter`] when there is no centre, [`Error::NotFinite`] at a bad entry,
 /// [`Error::Interrupted`], [`Error::OutOfMemory`].
 ///
 /// # Examples
@@ -69,7 +69,7 @@ pub(super) fn check_number(n_centers: usize) -> Result<()> {
         return Ok(());
     }
     let expected = "there is a center, and at most 2,147,483,647";
-    Err(Error::Number { name: "the number of centers", value: n_centers as i128, expected })
+    Err(Error::parameter("the number of centers", n_centers, expected))
 }
 
 /// Centres, as they are and in bytes.

@@ -57,7 +57,7 @@ pub(super) fn check_deformation(deformation: [f64; 4]) -> Result<()> {
     for (i, value) in deformation.into_iter().enumerate() {
         if !value.is_finite() || (i % 2 == 1 && value <= 0.0) {
             let expected = "a deformation is finite, and its curvatures are positive";
-            return Err(Error::Parameter { name: "deformation", value, expected });
+            return Err(Error::parameter("deformation", value, expected));
         }
     }
     Ok(())

@@ -113,17 +113,17 @@ impl Filter {
     ///
     /// # Errors
     ///
-    /// [`Error::Number`] for a filter without cells, [`Error::Parameter`] for an entry that is not
+    /// [`Error::Parameter`] for a filter without cells, or an entry that is not
     /// finite, [`Error::OutOfMemory`].
     pub fn new(weights: ArrayView4<'_, f32>) -> Result<Self> {
         let (rows, columns, n_blocks, n_codes) = weights.dim();
         if weights.is_empty() {
             let expected = "a filter has at least one cell and one weight";
-            return Err(Error::Number { name: "the size of a filter", value: 0, expected });
+            return Err(Error::parameter("the size of a filter", 0, expected));
         }
         if let Some(value) = weights.iter().find(|value| !value.is_finite()) {
             let expected = "weights of a filter are finite";
-            return Err(Error::Parameter { name: "a weight", value: f64::from(*value), expected });
+            return Err(Error::parameter("a weight", f64::from(*value), expected));
         }
         let shape = [columns.div_ceil(LANES), rows, n_blocks, n_codes, LANES];
         let mut entries = AlignedVec::zeros(memory::size::<f32>(&shape)?)?;

@@ -45,8 +45,8 @@ pub struct Pyramid {
 ///
 /// # Errors
 ///
-/// [`Error::NotFinite`] at the first pixel that is not finite; [`Error::Number`] for an image without
-/// pixels or cells without size, [`Error::Parameter`] for a scale that is not positive,
+/// [`Error::NotFinite`] at the first pixel that is not finite; [`Error::Parameter`] for an image without
+/// pixels, cells without size, or a scale that is not positive,
 /// [`Error::OutOfMemory`], [`Error::Interrupted`].
 ///
 /// # Examples
@@ -74,11 +74,11 @@ pub fn hog_pyramid(
 ) -> Result<Pyramid> {
     if cell == 0 {
         let expected = "a cell has at least one pixel a side";
-        return Err(Error::Number { name: "cell_size", value: 0, expected });
+        return Err(Error::parameter("cell_size", 0, expected));
     }
     if let Some(&value) = scales.iter().find(|scale| !(scale.is_finite() && **scale > 0.0)) {
         let expected = "scales are positive";
-        return Err(Error::Parameter { name: "a scale", value, expected });
+        return Err(Error::parameter("a scale", value, expected));
     }
     let image = Image::new(image)?;
     let levels =

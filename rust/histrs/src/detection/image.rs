@@ -20,7 +20,7 @@ impl Image {
         let (rows, columns, n_channels) = pixels.dim();
         if rows == 0 || columns == 0 || n_channels == 0 {
             let expected = "an image has at least one row, one column and one channel";
-            return Err(Error::Number { name: "the number of pixels", value: 0, expected });
+            return Err(Error::parameter("the number of pixels", 0, expected));
         }
         let mut planes = Vec::new();
         for channel in 0..n_channels {

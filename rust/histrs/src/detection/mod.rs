@@ -1,6 +1,17 @@
 //! Object detection with deformable parts: histograms of oriented gradients (HOG), a root filter and
 //! parts on springs, and scores that are sums of table entries over the codes of cells.
 //!
+//! ```
+//! use histrs::{Executor, detection::{N_FEATURES, hog_pyramid}};
+//! use ndarray::Array3;
+//!
+//! let image = Array3::from_shape_fn((64, 64, 1), |(y, x, _)| ((x / 8 + y / 8) % 2) as f32);
+//! let pyramid = hog_pyramid(&Executor::new(0)?, image.view(), 8, &[1.0, 0.5], 0)?;
+//! assert_eq!(pyramid.shapes.len(), 2);
+//! assert_eq!(pyramid.cells.ncols(), N_FEATURES);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! A level of a pyramid is a grid of cells, each described by 31 numbers `x`, or by their product
 //! quantisation code, one number of a codeword for each of `M` blocks of the 31. A filter of `h x w`
 //! cells scores a location `p` by `sum_t <w_t, x(p + t)>`; of codes that is

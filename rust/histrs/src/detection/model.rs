@@ -57,7 +57,7 @@ impl PartModel {
     pub fn push(&mut self, root: Filter, bias: f64, parts: Vec<Part>) -> Result<()> {
         if !bias.is_finite() {
             let expected = "a bias is finite";
-            return Err(Error::Parameter { name: "bias", value: bias, expected });
+            return Err(Error::parameter("bias", bias, expected));
         }
         let cure = "give every component as many";
         let n_parts = self.components.first().map_or(parts.len(), |first| first.parts.len());
@@ -68,7 +68,7 @@ impl PartModel {
                 part.anchor.iter().find(|location| location.unsigned_abs() > FARTHEST)
             {
                 let expected = "a part is near its root";
-                return Err(Error::Number { name: "anchor", value: i128::from(far), expected });
+                return Err(Error::parameter("anchor", far, expected));
             }
         }
         self.components.push(Component { root, bias, parts });

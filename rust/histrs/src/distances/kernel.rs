@@ -112,13 +112,13 @@ impl DistanceKernel {
             let (Shape::Laplace(value) | Shape::Matern(value)) = *shape;
             if !(value > 0.0 && shape.rate() > 0.0 && shape.rate().is_finite()) {
                 let expected = "give a positive number";
-                return Err(Error::Parameter { name: "length", value, expected });
+                return Err(Error::parameter("length", value, expected));
             }
         }
         for (name, values) in [("weights", &weights), ("amplitudes", &amplitudes)] {
             if let Some(&value) = values.iter().find(|&&v| !(v >= 0.0 && v.is_finite())) {
                 let expected = "give numbers that are not negative";
-                return Err(Error::Parameter { name, value, expected });
+                return Err(Error::parameter(name, value, expected));
             }
         }
         let decays = Decay::of(&shapes);

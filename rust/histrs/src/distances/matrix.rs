@@ -25,7 +25,7 @@ impl DistanceKernel {
     /// [`Error::NotFinite`](crate::Error::NotFinite) at the first bad entry, or one whose square
     /// overflows, [`Error::OutOfMemory`](crate::Error::OutOfMemory),
     /// [`Error::Interrupted`](crate::Error::Interrupted).
-    pub fn matrix(
+    pub fn gram(
         &self,
         exec: &Executor,
         x: ArrayView2<'_, f64>,

@@ -1,5 +1,18 @@
 //! Kernels of one weighted distance between rows, and their slopes in all parameters at once.
 //!
+//! ```
+//! use histrs::{Executor, distances::{DistanceKernel, Norm, Shape}};
+//! use ndarray::array;
+//!
+//! let exec = Executor::new(2)?;
+//! let x = array![[0.0], [1.0], [3.0]];
+//! let shapes = vec![Shape::Laplace(2.0)];
+//! let kernel = DistanceKernel::new(Norm::L1, 1, vec![1.0], shapes, vec![1.0, 0.0, 0.0])?;
+//! let k = kernel.gram(&exec, x.view(), None)?;
+//! assert!((k[[0, 2]] - (-1.5_f64).exp()).abs() < 1e-14);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! Rows have columns of numbers and columns of categories. Their distance is
 //! `sum_d w_d |x_d - y_d|`, or the root of `sum_d w_d^2 (x_d - y_d)^2`; two categories are 0 or 1
 //! apart. A [`DistanceKernel`] is a mixture of functions of that distance. Neither the matrix nor its
@@ -15,21 +28,6 @@
 //! | `scores` | the kernel of one row with others, times weights |
 //! | `slopes` | sums of slopes of the kernel matrix, by parameter |
 //! | `stored` | the kernel of all pairs in two bytes each, for products |
-//!
-//! # Examples
-//!
-//! ```
-//! use histrs::{Executor, distances::{DistanceKernel, Norm, Shape}};
-//! use ndarray::array;
-//!
-//! let exec = Executor::new(2)?;
-//! let x = array![[0.0], [1.0], [3.0]];
-//! let shapes = vec![Shape::Laplace(2.0)];
-//! let kernel = DistanceKernel::new(Norm::L1, 1, vec![1.0], shapes, vec![1.0, 0.0, 0.0])?;
-//! let k = kernel.matrix(&exec, x.view(), None)?;
-//! assert!((k[[0, 2]] - (-1.5_f64).exp()).abs() < 1e-14);
-//! # Ok::<(), histrs::Error>(())
-//! ```
 
 mod blocks;
 mod kernel;
@@ -43,4 +41,6 @@ mod tile;
 pub use kernel::{DistanceKernel, Norm, Shape};
 pub(crate) use scores::DistanceScores;
 pub use slopes::Slopes;
+// For the bindings of Python, which has the iteration around these steps; no part of the interface.
+#[doc(hidden)]
 pub use stored::StoredDistances;

@@ -32,7 +32,7 @@ impl DistanceKernel {
     ///
     /// # Errors
     ///
-    /// As [`DistanceKernel::matrix`], and [`Error::Shape`](crate::Error::Shape) unless `g` has a row
+    /// As [`DistanceKernel::gram`], and [`Error::Shape`](crate::Error::Shape) unless `g` has a row
     /// and a column for each row.
     pub fn slopes(
         &self,

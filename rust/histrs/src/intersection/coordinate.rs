@@ -93,7 +93,7 @@ impl CoordinateDescent {
     /// # Errors
     ///
     /// [`Error::Shape`] when `alpha`, `y` or `s` has not one row for every row, or the first two have
-    /// different numbers of columns; [`Error::Number`] for a row number that is not there,
+    /// different numbers of columns; [`Error::Parameter`] for a row number that is not there,
     /// [`Error::Parameter`] unless all of `s` are positive; [`Error::Interrupted`].
     ///
     /// # Examples
@@ -128,7 +128,7 @@ impl CoordinateDescent {
         check_length("the length of s", s.len(), self.n_rows(), cure)?;
         if let Some(&value) = s.iter().find(|&&s| !(s > 0.0 && s.is_finite())) {
             let expected = "noise is positive and finite";
-            return Err(Error::Parameter { name: "s", value, expected });
+            return Err(Error::parameter("s", value, expected));
         }
         let order = row_numbers("order", order, self.n_rows())?;
         match y.ncols() {

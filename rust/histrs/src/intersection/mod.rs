@@ -1,5 +1,19 @@
 //! The histogram intersection kernel `k(x, y) = sum_d min(x(d), y(d))`.
 //!
+//! ```
+//! use histrs::prelude::*;
+//! use ndarray::array;
+//!
+//! let (exec, x) = (Executor::new(0)?, array![[0.0], [1.0], [2.0]]);
+//! let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
+//! let y = array![[0.0], [1.0], [3.0]];
+//! let solution = columns.solve(&exec, 1e-6, y.view(), Solve::default())?;
+//! let mean = ShapeFunctions::new(&exec, &columns, solution.alpha.view())?;
+//! let predicted = mean.predict(&exec, &HistogramMatrix::dense(array![[1.5]].view()))?;
+//! assert!((predicted[[0, 0]] - 2.0).abs() < 1e-4);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! Source: Rodner, Freytag, Bodesheim, Fröhlich and Denzler, *Large-scale Gaussian process
 //! inference with generalized histogram intersection kernels*, IJCV 2016; equation numbers below
 //! are of that paper. Blocks of its matrix itself (eq. 5) are those of
@@ -46,6 +60,7 @@ mod panel;
 mod product;
 mod scan;
 mod shape;
+mod solve;
 mod sort;
 mod spread;
 mod stored_minima;
@@ -55,12 +70,17 @@ mod transformed_rows;
 mod update;
 
 pub use columns::SortedColumns;
-pub use coordinate::CoordinateDescent;
 pub use cubic::CubicFunctions;
-pub use knots::KnotProjection;
 pub use lookup::{Interpolation, LookupTable};
-pub use low_rank::LowRankInverse;
 pub use shape::ShapeFunctions;
-pub use stored_minima::StoredMinima;
+pub use solve::{Solution, Solve};
 pub use transform::Transform;
-pub use transformed_rows::{TransformedRows, transform_rows};
+// For the bindings of Python, which has the iteration around these steps; no part of the interface.
+#[doc(hidden)]
+pub use {
+    coordinate::CoordinateDescent,
+    knots::KnotProjection,
+    low_rank::LowRankInverse,
+    stored_minima::StoredMinima,
+    transformed_rows::{TransformedRows, transform_rows},
+};

@@ -160,7 +160,7 @@ impl ShapeFunctions {
     ///
     /// [`Error::Shape`](crate::Error::Shape) when `x` has another number of columns, [`Error::Negative`](crate::Error::Negative) or
     /// [`Error::NotFinite`](crate::Error::NotFinite) at its first bad entry.
-    pub fn evaluate<T: Element>(
+    pub fn predict<T: Element>(
         &self,
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
@@ -177,9 +177,9 @@ impl ShapeFunctions {
     ///
     /// # Errors
     ///
-    /// As [`evaluate`](Self::evaluate) and
+    /// As [`predict`](Self::predict) and
     /// [`transform_rows`](crate::intersection::transform_rows).
-    pub fn evaluate_transformed<T: Element>(
+    pub fn predict_transformed<T: Element>(
         &self,
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,

@@ -100,11 +100,11 @@ impl Transform {
         if exponent > 0.0 && exponent.is_finite() {
             return Ok(());
         }
-        Err(Error::Parameter {
-            name: "exponent",
-            value: exponent,
-            expected: "an order-preserving transform needs a positive, finite exponent",
-        })
+        Err(Error::parameter(
+            "exponent",
+            exponent,
+            "an order-preserving transform needs a positive, finite exponent",
+        ))
     }
 
     /// `weight g(x)`, which must be finite.
@@ -113,12 +113,12 @@ impl Transform {
         if value.is_finite() {
             return Ok(value);
         }
-        Err(Error::Parameter {
-            name: "exponent",
-            value: self.exponent(),
-            expected: "transformed features overflow; lower it or feature_weights, or scale the \
+        Err(Error::parameter(
+            "exponent",
+            self.exponent(),
+            "transformed features overflow; lower it or feature_weights, or scale the \
                        features down",
-        })
+        ))
     }
 }
 
@@ -144,17 +144,18 @@ pub(super) fn check_weights(weights: Option<&[f64]>, n_columns: usize) -> Result
     check_length("the number of feature weights", weights.len(), n_columns, cure)?;
     match weights.iter().find(|w| !(**w > 0.0 && w.is_finite())) {
         None => Ok(()),
-        Some(&value) => Err(Error::Parameter {
-            name: "feature_weights",
+        Some(&value) => Err(Error::parameter(
+            "feature_weights",
             value,
-            expected: "weights must be positive and finite; drop a column to leave it out",
-        }),
+            "weights must be positive and finite; drop a column to leave it out",
+        )),
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Value;
 
     const TRANSFORMS: [Transform; 4] = [
         Transform::Power { exponent: 0.3 },
@@ -185,7 +186,7 @@ mod tests {
         for bad in [0.0, -0.0, -1.0, f64::INFINITY, f64::NAN] {
             let refused = check_weights(Some(&[1.0, bad, 2.0]), 3);
             assert!(
-                matches!(refused, Err(Error::Parameter { name: "feature_weights", value, .. })
+                matches!(refused, Err(Error::Parameter { name: "feature_weights", value: Value::Real(value), .. })
                     if value.to_bits() == bad.to_bits()),
                 "{refused:?}"
             );

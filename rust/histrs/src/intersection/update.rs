@@ -65,7 +65,7 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Number`] for a row number that is not there; naming a row twice does no harm.
+    /// [`Error::Parameter`] for a row number that is not there; naming a row twice does no harm.
     pub fn remove(&self, exec: &Executor, rows: &[i64]) -> Result<Self> {
         let mut number = memory::filled(0, self.n_rows())?;
         for row in row_numbers("rows", rows, self.n_rows())? {

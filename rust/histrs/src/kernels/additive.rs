@@ -101,10 +101,12 @@ impl std::str::FromStr for AdditiveKernel {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        Self::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or_else(|| Error::Unknown {
-            name: "kernel",
-            value: name.into(),
-            known: "\"intersection\", \"chi2\", \"hellinger\" or \"jensen_shannon\"",
+        Self::ALL.into_iter().find(|kernel| kernel.name() == name).ok_or_else(|| {
+            Error::parameter(
+                "kernel",
+                name,
+                "use \"intersection\", \"chi2\", \"hellinger\" or \"jensen_shannon\"",
+            )
         })
     }
 }

@@ -158,7 +158,7 @@ pub fn exp_chi2_gram<'a, T: Element>(
 ) -> Result<Array2<T>> {
     if !(gamma > 0.0 && gamma < f64::INFINITY) {
         let expected = "it must be positive and finite";
-        return Err(Error::Parameter { name: "gamma", value: gamma, expected });
+        return Err(Error::parameter("gamma", gamma, expected));
     }
     pairwise(exec, Exponential { gamma }, x, y)
 }

@@ -1,5 +1,16 @@
 //! Kernels and distances between rows: the one place where each is written down.
 //!
+//! ```
+//! use histrs::prelude::*;
+//! use ndarray::array;
+//!
+//! let x = array![[1.0, 2.0], [3.0, 0.0]];
+//! let x = HistogramMatrix::dense(x.view());
+//! let k = AdditiveKernel::Intersection.gram(&Executor::new(0)?, &x, None)?;
+//! assert_eq!(k, array![[3.0, 1.0], [1.0, 3.0]]);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! A kernel that is a sum over the columns has three forms: its summand, of which the matrix of all
 //! pairs of rows is made; the squared distance that it induces, by which the nearest codeword is
 //! found; and the coordinates of a value on the knots around it, which are sparse features.

@@ -22,7 +22,7 @@ impl<'a> LevelCodes<'a> {
     /// # Errors
     ///
     /// [`Error::NotInRows`] unless the codes of a column are next to one another,
-    /// [`Error::Shape`] unless there is a number of levels for each column, [`Error::Number`] where
+    /// [`Error::Shape`] unless there is a number of levels for each column, [`Error::Parameter`] where
     /// a code is not below its number of levels.
     pub fn new(codes: ArrayView2<'a, u16>, n_levels: &[usize]) -> Result<Self> {
         let (n_columns, n_rows) = codes.dim();
@@ -42,11 +42,11 @@ impl<'a> LevelCodes<'a> {
         for (column, &n) in columns.iter().zip(n_levels) {
             let largest = column.iter().copied().max().unwrap_or(0);
             if n_rows > 0 && usize::from(largest) >= n {
-                return Err(Error::Number {
-                    name: "codes",
-                    value: i128::from(largest),
-                    expected: "codes of a column are below its number of levels",
-                });
+                return Err(Error::parameter(
+                    "codes",
+                    largest,
+                    "codes of a column are below its number of levels",
+                ));
             }
             end = n.checked_add(end).ok_or_else(|| Error::out_of_memory::<f64>(&[n, end]))?;
             starts.push(end);

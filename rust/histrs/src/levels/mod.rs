@@ -1,15 +1,5 @@
 //! Rows whose columns are coded as levels: sums, look-ups and quadratic forms of their indicators.
 //!
-//! With `H` the matrix that has a column for each level of each column of the data, 1 where a row is
-//! at the level, [`LevelCodes`] computes `H' W H` ([`LevelCodes::counts`]), `H' V`
-//! ([`LevelCodes::sums`]), `H T` ([`LevelCodes::scores`]) and the diagonal of `H Q H'`
-//! ([`LevelCodes::forms`]). These are all that a linear model on functions of levels needs of the
-//! rows: the normal equations, the residuals, the predictions and the leverages.
-//!
-//! # Examples
-//!
-//! Two columns of three rows, with two and three levels:
-//!
 //! ```
 //! use histrs::{Executor, levels::LevelCodes};
 //! use ndarray::array;
@@ -23,6 +13,12 @@
 //! assert_eq!(sums, array![[2.0, 5.0, 2.0], [5.0, 33.0, 9.0], [2.0, 9.0, 3.0]]);
 //! # Ok::<(), histrs::Error>(())
 //! ```
+//!
+//! With `H` the matrix that has a column for each level of each column of the data, 1 where a row is
+//! at the level, [`LevelCodes`] computes `H' W H` ([`LevelCodes::counts`]), `H' V`
+//! ([`LevelCodes::sums`]), `H T` ([`LevelCodes::scores`]) and the diagonal of `H Q H'`
+//! ([`LevelCodes::forms`]). These are all that a linear model on functions of levels needs of the
+//! rows: the normal equations, the residuals, the predictions and the leverages.
 
 mod codes;
 mod counts;

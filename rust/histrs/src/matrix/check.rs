@@ -106,13 +106,7 @@ pub(crate) fn check_columns<T: Element>(
 pub(crate) fn row_numbers(name: &'static str, rows: &[i64], n_rows: usize) -> Result<Vec<usize>> {
     let index = |row: i64| usize::try_from(row).ok().filter(|&r| r < n_rows);
     rows.iter()
-        .map(|&row| {
-            index(row).ok_or(Error::Number {
-                name,
-                value: row as i128,
-                expected: "a row number of X",
-            })
-        })
+        .map(|&row| index(row).ok_or_else(|| Error::parameter(name, row, "a row number of X")))
         .collect()
 }
 

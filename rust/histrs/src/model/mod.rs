@@ -1,9 +1,5 @@
 //! Models that Python fitted and saved, served without Python.
 //!
-//! `model.save("digits.histrs")` of a Gaussian process in Python writes a file, which
-//! [`Model::load`] reads. Predictions are those of Python, to rounding. A row takes microseconds, and
-//! [`Model::score_row`] allocates nothing after the first.
-//!
 //! ```no_run
 //! use histrs::{Executor, model::{Model, Scratch}};
 //! use ndarray::array;
@@ -15,6 +11,10 @@
 //! model.score_row(&[0.0, 3.0], &mut scratch, &mut out)?;
 //! # Ok::<(), histrs::Error>(())
 //! ```
+//!
+//! `model.save("digits.histrs")` of a Gaussian process in Python writes a file, which
+//! [`Model::load`] reads. Predictions are those of Python, to rounding. A row takes microseconds, and
+//! [`Model::score_row`] allocates nothing after the first.
 //!
 //! | file | concept |
 //! |---|---|
@@ -147,8 +147,10 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// [`Error::NoModel`] says what is wrong, [`Error::OutOfMemory`].
+    /// [`Error::NoModel`] says what is wrong, [`Error::OutOfMemory`], and as [`Executor::new`] for the
+    /// environment variable `HISTRS_SIMD`.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
+        crate::simd::check_setting()?;
         let mut archive = Archive::new(bytes)?;
         let n_features = archive.count("n_features")?;
         let n_outputs = archive.count("n_outputs")?;

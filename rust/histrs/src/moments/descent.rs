@@ -7,40 +7,39 @@ use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::memory;
 use crate::simd::dispatch;
+use crate::stop::{Stop, with_stop};
 
 use super::block::minimise_block;
 use super::extrapolation::{WINDOW, extrapolate};
 use super::gap::{Values, values};
 use super::problem::{LassoProblem, Penalty, Target};
 
-/// When a descent ends.
+/// How [`group_lasso_path`] looks for solutions.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
-pub struct Stop {
-    /// Largest duality gap, as a fraction of `y^T y / n`.
-    pub tol: f64,
-    /// Most passes over the coefficients.
-    pub max_iter: usize,
+pub struct LassoParameters<'a> {
+    /// The coefficients to start from, a row for each target; zeros if there are none.
+    pub start: Option<ArrayView2<'a, f64>>,
+    /// At a duality gap, as a fraction of `y^T y / n`, or after so many passes over the coefficients.
+    pub stop: Stop,
 }
 
-impl Default for Stop {
-    /// At a gap of 1e-6, or after 10,000 passes.
+impl Default for LassoParameters<'_> {
+    /// From zeros, to a gap of 1e-6 in at most 10,000 passes.
     fn default() -> Self {
-        Self { tol: 1e-6, max_iter: 10_000 }
+        Self { start: None, stop: Stop::new(1e-6, 10_000) }
     }
 }
 
-impl Stop {
-    /// With another [`tol`](Self::tol).
-    pub const fn with_tol(self, tol: f64) -> Self {
-        Self { tol, ..self }
-    }
-
-    /// With another [`max_iter`](Self::max_iter).
-    pub const fn with_max_iter(self, max_iter: usize) -> Self {
-        Self { max_iter, ..self }
+impl<'a> LassoParameters<'a> {
+    /// With another [`start`](Self::start).
+    #[must_use]
+    pub const fn with_start(self, start: Option<ArrayView2<'a, f64>>) -> Self {
+        Self { start, ..self }
     }
 }
+
+with_stop!(LassoParameters<'a>);
 
 /// The solutions of [`group_lasso_path`].
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +71,7 @@ pub struct LassoPath {
 /// # Examples
 ///
 /// ```
-/// use histrs::{Executor, moments::{LassoProblem, Penalty, Stop, group_lasso_path}};
+/// use histrs::{Executor, moments::{LassoParameters, LassoProblem, Penalty, group_lasso_path}};
 /// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
@@ -81,9 +80,7 @@ pub struct LassoPath {
 ///     gram.view(), cross.view(), y_squares.view(), &[1, 2], &[1.0, 1.0],
 /// )?;
 /// let penalties = [Penalty::new(1.0)];
-/// let stop = Stop::default().with_tol(1e-12);
-/// let start = array![[0.0, 0.0]];
-/// let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop)?;
+/// let path = group_lasso_path(&exec, &problem, &penalties, LassoParameters::default())?;
 /// assert_eq!(path.coefficients.into_raw_vec_and_offset().0, [2.0, 0.0]);
 /// # Ok::<(), histrs::Error>(())
 /// ```
@@ -91,10 +88,17 @@ pub fn group_lasso_path(
     exec: &Executor,
     problem: &LassoProblem<'_>,
     penalties: &[Penalty],
-    start: ArrayView2<'_, f64>,
-    stop: Stop,
+    parameters: LassoParameters<'_>,
 ) -> Result<LassoPath> {
     let (n_targets, n_features) = (problem.n_targets(), problem.n_features());
+    let zeros;
+    let start = match parameters.start {
+        Some(start) => start,
+        None => {
+            zeros = memory::zero_matrix((n_targets, n_features))?;
+            zeros.view()
+        }
+    };
     let cure = "give one row per target and one column per feature";
     check_length("the number of rows of the start", start.nrows(), n_targets, cure)?;
     check_length("the number of columns of the start", start.ncols(), n_features, cure)?;
@@ -105,18 +109,18 @@ pub fn group_lasso_path(
             && penalty.l2.is_finite();
         if !valid {
             let expected = "l1 is positive and l2 non-negative";
-            return Err(Error::Parameter { name: "penalty", value: penalty.l1, expected });
+            return Err(Error::parameter("penalty", penalty.l1, expected));
         }
         if penalty.positive && (!problem.is_ungrouped() || start.iter().any(|&w| w < 0.0)) {
             let expected = "groups of one feature, and a start that is not negative";
-            return Err(Error::Parameter { name: "positive", value: 1.0, expected });
+            return Err(Error::parameter("positive", 1.0, expected));
         }
     }
     let solutions = exec.map_blocks(n_targets, |target| {
         let mut descent = Descent::new(problem.target(target)?, start.row(target).to_vec());
         penalties
             .iter()
-            .map(|&penalty| descent.run(exec, penalty, stop))
+            .map(|&penalty| descent.run(exec, penalty, parameters.stop))
             .collect::<Result<Vec<_>>>()
     })?;
     let mut path = LassoPath {
@@ -289,10 +293,16 @@ mod tests {
         let problem =
             LassoProblem::new(gram.view(), cross.view(), squares.view(), &ENDS, &WEIGHTS).unwrap();
         let penalties = [4.0, 0.5, 0.1, 1e-3].map(|l1| Penalty::new(l1).with_l2(0.3 * l1));
-        let stop = Stop::default().with_tol(1e-14);
+        let parameters = LassoParameters::default().with_tol(1e-14);
         let exec = Executor::new(2).unwrap();
         let start = Array2::zeros((2, 4));
-        let path = group_lasso_path(&exec, &problem, &penalties, start.view(), stop).unwrap();
+        let path = group_lasso_path(
+            &exec,
+            &problem,
+            &penalties,
+            parameters.with_start(Some(start.view())),
+        )
+        .unwrap();
         for (k, &penalty) in penalties.iter().enumerate() {
             for (target, v) in cross.rows().into_iter().enumerate() {
                 let want = slowly(&gram, v.as_slice().unwrap(), penalty);
@@ -319,10 +329,10 @@ mod tests {
                 LassoProblem::new(gram.view(), cross.view(), squares.view(), ends, &weights)
                     .unwrap();
             let penalty = [Penalty::new(0.01).with_l2(0.1).with_positive(true)];
-            let stop = Stop::default().with_tol(1e-15);
+            let parameters = LassoParameters::default().with_tol(1e-15);
             let start = Array2::from_elem((2, 4), start);
             let exec = Executor::new(1).unwrap();
-            group_lasso_path(&exec, &problem, &penalty, start.view(), stop)
+            group_lasso_path(&exec, &problem, &penalty, parameters.with_start(Some(start.view())))
         };
         let path = with(&[1, 2, 3, 4], 0.0).unwrap();
         for target in 0..2 {
@@ -348,8 +358,9 @@ mod tests {
         let penalty = [Penalty::new(0.1)];
         let start = Array2::zeros((2, 4));
         let path = |max_iter| {
-            let stop = Stop::default().with_tol(1e-15).with_max_iter(max_iter);
-            group_lasso_path(&exec, &problem, &penalty, start.view(), stop).unwrap()
+            let parameters = LassoParameters::default().with_tol(1e-15).with_max_iter(max_iter);
+            group_lasso_path(&exec, &problem, &penalty, parameters.with_start(Some(start.view())))
+                .unwrap()
         };
         let (early, late) = (path(1), path(10_000));
         let objective = |path: &LassoPath, target: usize| {
@@ -375,9 +386,8 @@ mod tests {
                 LassoProblem::new(gram.view(), cross.view(), squares.view(), &ENDS, &WEIGHTS)
                     .unwrap();
             let penalties = [Penalty::new(l1 * unit)];
-            let stop = Stop::default().with_tol(tol);
-            group_lasso_path(&exec, &problem, &penalties, Array2::zeros((2, 4)).view(), stop)
-                .unwrap()
+            let parameters = LassoParameters::default().with_tol(tol);
+            group_lasso_path(&exec, &problem, &penalties, parameters).unwrap()
         };
         let expected = with(1.0, 1e-3, 0.1);
         for unit in [2.0_f64.powi(-20), 2.0_f64.powi(20)] {
@@ -399,10 +409,15 @@ mod tests {
             LassoProblem::new(gram.view(), cross.view(), squares.view(), &[1, 2], &[1.0, 1.0])
                 .unwrap();
         let exec = Executor::new(1).unwrap();
-        let stop = Stop::default().with_tol(1e-12);
+        let parameters = LassoParameters::default().with_tol(1e-12);
         let start = Array2::zeros((1, 2));
-        let path =
-            group_lasso_path(&exec, &problem, &[Penalty::new(1e-5)], start.view(), stop).unwrap();
+        let path = group_lasso_path(
+            &exec,
+            &problem,
+            &[Penalty::new(1e-5)],
+            parameters.with_start(Some(start.view())),
+        )
+        .unwrap();
         assert!(path.gaps[[0, 0]] <= 1e-12);
         assert!(path.n_iter[[0, 0]] <= 100, "{}", path.n_iter[[0, 0]]);
     }
@@ -415,7 +430,13 @@ mod tests {
         let exec = Executor::new(1).unwrap();
         let with = |penalty, shape| {
             let start = Array2::zeros(shape);
-            group_lasso_path(&exec, &problem, &[penalty], start.view(), Stop::default()).map(|_| ())
+            group_lasso_path(
+                &exec,
+                &problem,
+                &[penalty],
+                LassoParameters::default().with_start(Some(start.view())),
+            )
+            .map(|_| ())
         };
         assert!(with(Penalty::new(1.0), (2, 4)).is_ok());
         for shape in [(1, 4), (2, 3)] {

@@ -58,7 +58,7 @@ impl<'a> LassoProblem<'a> {
     /// # Errors
     ///
     /// [`Error::Shape`] when lengths disagree or rows of `gram` or `cross` are not contiguous,
-    /// [`Error::Number`] when ends do not ascend to `D`, [`Error::Parameter`] when a weight is not
+    /// [`Error::Parameter`] when ends do not ascend to `D`, or a weight is not
     /// positive.
     pub fn new(
         gram: ArrayView2<'a, f64>,
@@ -93,7 +93,7 @@ impl<'a> LassoProblem<'a> {
         for &weight in weights {
             if !(weight > 0.0 && weight.is_finite()) {
                 let expected = "weights of groups are positive and finite";
-                return Err(Error::Parameter { name: "weights", value: weight, expected });
+                return Err(Error::parameter("weights", weight, expected));
             }
         }
         Ok(Self { gram, cross, y_squares, ends, weights })
@@ -137,7 +137,7 @@ fn check_ends(ends: &[i64], n_features: usize) -> Result<()> {
     for &end in ends {
         if end <= last {
             let expected = "ends of groups ascend: no group is empty";
-            return Err(Error::Number { name: "groups", value: end as i128, expected });
+            return Err(Error::parameter("groups", end, expected));
         }
         last = end;
     }
@@ -216,7 +216,10 @@ mod tests {
         };
         assert!(with(&[1, 3], &[1.0, 1.0]).is_ok());
         for ends in [[0, 3], [-1, 3], [3, 3]] {
-            assert!(matches!(with(&ends, &[1.0, 1.0]), Err(Error::Number { name: "groups", .. })));
+            assert!(matches!(
+                with(&ends, &[1.0, 1.0]),
+                Err(Error::Parameter { name: "groups", .. })
+            ));
         }
         assert!(matches!(with(&[1, 2], &[1.0, 1.0]), Err(Error::Shape { .. })));
         assert!(matches!(with(&[1, 3], &[1.0]), Err(Error::Shape { .. })));

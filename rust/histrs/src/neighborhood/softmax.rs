@@ -16,7 +16,7 @@ impl<'a> Neighborhood<'a> {
     /// # Errors
     ///
     /// [`Error::Shape`] when there are not as many labels as rows and prototypes, or weights as
-    /// rows, [`Error::Number`] when no prototype has the class of a row, [`Error::Parameter`] when `gamma` is not positive
+    /// rows, [`Error::Parameter`] when no prototype has the class of a row, or `gamma` is not positive
     /// or a weight is negative or not finite.
     pub(crate) fn new(
         labels: Labels<'a>,
@@ -29,11 +29,11 @@ impl<'a> Neighborhood<'a> {
         check_length("the number of labels of Y", of_prototypes.len(), n_prototypes, cure)?;
         if !(gamma > 0.0 && gamma.is_finite()) {
             let expected = "it must be positive and finite";
-            return Err(Error::Parameter { name: "gamma", value: gamma, expected });
+            return Err(Error::parameter("gamma", gamma, expected));
         }
         if let Some(&label) = of_rows.iter().find(|label| !of_prototypes.contains(label)) {
             let expected = "every class of X needs a prototype";
-            return Err(Error::Number { name: "label", value: label as i128, expected });
+            return Err(Error::parameter("label", label, expected));
         }
         let mut largest_weight = 1.0;
         if let Some(weights) = weights {
@@ -42,7 +42,7 @@ impl<'a> Neighborhood<'a> {
             let bad = weights.iter().find(|weight| !(**weight >= 0.0 && weight.is_finite()));
             if let Some(&value) = bad {
                 let expected = "weights are finite and not negative";
-                return Err(Error::Parameter { name: "weights", value, expected });
+                return Err(Error::parameter("weights", value, expected));
             }
             largest_weight = weights.iter().copied().fold(0.0, f64::max);
         }

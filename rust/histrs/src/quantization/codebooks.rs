@@ -40,7 +40,7 @@ impl<T: Element> Codebooks<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when the offsets do not fit, [`Error::Number`] when they do not ascend
+    /// [`Error::Shape`] when the offsets do not fit, [`Error::Parameter`] when they do not ascend
     /// or there is no codeword, or more than a code can number, [`Error::Parameter`] when an entry is
     /// not finite.
     pub fn new(metric: Metric, codebooks: ArrayView3<'_, T>, offsets: &[i64]) -> Result<Self> {
@@ -50,12 +50,12 @@ impl<T: Element> Codebooks<T> {
         let offsets = ascending(offsets, width)?;
         if n_codes == 0 || n_codes > usize::from(u16::MAX) + 1 {
             let expected = "a codebook has from 1 to 65,536 codewords";
-            return Err(Error::Number { name: "n_codes", value: n_codes as i128, expected });
+            return Err(Error::parameter("n_codes", n_codes, expected));
         }
         let is_bad = |value: &f64| !metric.coordinate(*value).is_finite();
         if let Some(value) = codebooks.iter().map(|v| v.to_f64()).find(is_bad) {
             let expected = "codewords are finite, and where roots are taken not negative";
-            return Err(Error::Parameter { name: "codebooks", value, expected });
+            return Err(Error::parameter("codebooks", value, expected));
         }
         let blocks = (0..n_blocks)
             .map(|m| {
@@ -87,10 +87,12 @@ pub(super) fn ascending(offsets: &[i64], width: usize) -> Result<Vec<usize>> {
             Some(&last) => next > last && next - last <= width,
             None => next == 0,
         });
-        checked.push(next.ok_or(Error::Number {
-            name: "an offset",
-            value: offset.into(),
-            expected: "offsets ascend from 0 by at most the length of a codeword",
+        checked.push(next.ok_or_else(|| {
+            Error::parameter(
+                "an offset",
+                offset,
+                "offsets ascend from 0 by at most the length of a codeword",
+            )
         })?);
     }
     Ok(checked)

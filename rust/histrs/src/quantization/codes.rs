@@ -1,12 +1,13 @@
 //! The types a code may have, and their range.
 
 use ndarray::ArrayView2;
+use pulp::bytemuck::Zeroable;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 
 /// A number of a codeword: `u8` or `u16`.
-pub trait Code: Copy + Default + Ord + Send + Sync + 'static + sealed::Sealed {
+pub trait Code: Copy + Default + Ord + Zeroable + Send + Sync + 'static + sealed::Sealed {
     /// The most codewords that the type can number.
     const LIMIT: usize;
 

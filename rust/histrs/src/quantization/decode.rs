@@ -1,6 +1,6 @@
 //! The codewords that codes stand for, side by side.
 
-use ndarray::{ArrayView2, ArrayView3, s};
+use ndarray::{Array2, ArrayView2, ArrayView3, s};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
@@ -13,6 +13,21 @@ use crate::simd::Element;
 /// Rows of a block.
 const ROWS: usize = 64;
 
+/// The rows that [`decode_into`] writes.
+///
+/// # Errors
+///
+/// As [`decode_into`].
+pub fn decode<T: Element, C: Code>(
+    exec: &Executor,
+    codes: ArrayView2<'_, C>,
+    codebooks: ArrayView3<'_, T>,
+    offsets: &[i64],
+) -> Result<Array2<T>> {
+    let end = offsets.last().and_then(|&end| usize::try_from(end).ok()).unwrap_or_default();
+    memory::filled_by((codes.nrows(), end), |out| decode_into(exec, codes, codebooks, offsets, out))
+}
+
 /// Writes, for each row of codes, its codewords side by side, one row after the other.
 ///
 /// `codebooks` has the shape (blocks, codewords, columns); block `m` fills the columns
@@ -22,7 +37,7 @@ const ROWS: usize = 64;
 ///
 /// [`Error::CodeOutOfRange`](crate::Error::CodeOutOfRange) at the first code that has no codeword,
 /// [`Error::Shape`](crate::Error::Shape) when lengths disagree,
-/// [`Error::Number`](crate::Error::Number) when the offsets do not ascend,
+/// [`Error::Parameter`](crate::Error::Parameter) when the offsets do not ascend,
 /// [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn decode_into<T: Element, C: Code>(
     exec: &Executor,

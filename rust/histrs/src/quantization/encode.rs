@@ -1,6 +1,6 @@
 //! The nearest codewords of all rows.
 
-use ndarray::s;
+use ndarray::{Array2, s};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
@@ -19,6 +19,21 @@ const ROWS: usize = 64;
 const TILE: usize = 4;
 /// Distances looked through at a time.
 const CHUNK: usize = 16;
+
+/// The codes that [`encode_into`] writes, a row for each of `x`.
+///
+/// # Errors
+///
+/// As [`encode_into`].
+pub fn encode<T: Element, C: Code>(
+    exec: &Executor,
+    x: &HistogramMatrix<'_, T>,
+    codebooks: &Codebooks<T>,
+) -> Result<Array2<C>> {
+    memory::filled_by((x.n_rows(), codebooks.n_blocks()), |out| {
+        encode_into(exec, x, codebooks, out)
+    })
+}
 
 /// Writes the number of the nearest codeword of each row and block of columns, one row after the
 /// other; of several that are equally near, the least.
@@ -58,11 +73,11 @@ pub fn encode_into<T: Element, C: Code>(
     let n_blocks = codebooks.n_blocks();
     check_length(OUTPUT, out.len(), x.n_rows() * n_blocks, GIVE_WHOLE_ROWS)?;
     if codebooks.n_codes > C::LIMIT {
-        return Err(crate::Error::Number {
-            name: "n_codes",
-            value: codebooks.n_codes as i128,
-            expected: "codes of this type must number all codewords",
-        });
+        return Err(crate::Error::parameter(
+            "n_codes",
+            codebooks.n_codes,
+            "codes of this type must number all codewords",
+        ));
     }
     codebooks.metric.check(exec, x)?;
     exec.for_chunks(out, ROWS * n_blocks, |block, out| {

@@ -72,11 +72,11 @@ impl std::str::FromStr for Metric {
 }
 
 fn unknown(name: &str) -> Error {
-    Error::Unknown {
-        name: "metric",
-        value: name.into(),
-        known: "\"euclidean\", \"hellinger\", \"chi2\" or \"intersection\"",
-    }
+    Error::parameter(
+        "metric",
+        name,
+        "use \"euclidean\", \"hellinger\", \"chi2\" or \"intersection\"",
+    )
 }
 
 /// `x z`, where `z` is a codeword with its sign changed: half the Euclidean distance, up to what does

@@ -1,5 +1,18 @@
 //! Product quantisation: rows as a short code per block of columns, and linear learning on the codes.
 //!
+//! ```
+//! use histrs::prelude::*;
+//! use ndarray::Array2;
+//!
+//! let exec = Executor::new(0)?;
+//! let x = Array2::from_shape_fn((500, 8), |(i, d)| ((i * (d + 3)) as f64 * 0.618).fract());
+//! let quantizer = Quantizer::fit(&exec, x.view(), 4, QuantizerParameters::default())?;
+//! let index = quantizer.index(&exec, x.view())?; // of four bytes a row
+//! let (rows, squared_distances) = index.nearest(&exec, x.view(), 5)?;
+//! assert_eq!(rows.dim(), (500, 5));
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! The columns are cut into `M` blocks, each with a codebook of `D` codewords, and a row keeps the
 //! number of the nearest codeword of each block. Read as a sparse feature, a row has `M` ones among
 //! `M D` entries, so that its score is a sum of `M` table entries. Sources: Jégou, Douze and Schmid,
@@ -11,10 +24,11 @@
 //! | `codes` | [`Code`]: the types a code may have |
 //! | `metric` | [`Metric`]: what makes a codeword the nearest; distances of kernels are in `kernels` |
 //! | `codebooks` | [`Codebooks`], laid out for the search |
-//! | `decode` | [`decode_into`]: the codewords that codes stand for |
-//! | `encode` | [`encode_into`]: the nearest codewords of all rows |
+//! | `decode` | [`decode`]: the codewords that codes stand for |
+//! | `encode` | [`encode`]: the nearest codewords of all rows |
 //! | `neighbors` | [`neighbors`]: the rows of least sums of table entries, for many queries |
-//! | `scores` | [`code_scores_into`]: sums of table entries, all classes in one pass |
+//! | `quantizer` | [`Quantizer`]: codebooks that are learned; [`Index`]: rows that are searched |
+//! | `scores` | [`code_scores`]: sums of table entries, all classes in one pass |
 //! | `sums` | [`code_sums`]: its transpose, the sums of the rows that share a code |
 
 mod codebooks;
@@ -23,14 +37,16 @@ mod decode;
 mod encode;
 mod metric;
 mod neighbors;
+mod quantizer;
 mod scores;
 mod sums;
 
 pub use codebooks::Codebooks;
 pub use codes::Code;
-pub use decode::decode_into;
-pub use encode::encode_into;
+pub use decode::{decode, decode_into};
+pub use encode::{encode, encode_into};
 pub use metric::Metric;
 pub use neighbors::{Neighbors, neighbors};
-pub use scores::code_scores_into;
+pub use quantizer::{Index, Quantizer, QuantizerParameters};
+pub use scores::{code_scores, code_scores_into};
 pub use sums::code_sums;

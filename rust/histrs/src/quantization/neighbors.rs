@@ -32,25 +32,25 @@ pub type Neighbors<T> = (Array2<i64>, Array2<T>);
 /// For each query `q`, the `n_neighbors` rows `i` of least `biases[i] + sum_m tables[m, codes[i, m],
 /// q]` and these sums, the least first; of rows with equal sums, the first.
 ///
-/// `tables` has the shape (blocks, codewords, queries); `biases` has an entry per row, or none.
+/// `tables` has the shape (blocks, codewords, queries); `biases` has an entry per row.
 /// Sums are added up in the type of the tables, in the order of the blocks.
 ///
 /// # Errors
 ///
 /// [`Error::CodeOutOfRange`] at the first code that has no codeword, [`Error::Shape`] when lengths
-/// disagree, [`Error::Number`] when there are not as many rows as neighbors, [`Error::Parameter`] when a table
+/// disagree, [`Error::Parameter`] when there are not as many rows as neighbors, or a table
 /// holds an entry whose sums might overflow, [`Error::Interrupted`].
 ///
 /// # Examples
 ///
 /// ```
 /// use histrs::{Executor, quantization::neighbors};
-/// use ndarray::{arr1, array};
+/// use ndarray::array;
 ///
 /// let exec = Executor::new(1)?;
 /// let codes = array![[0_u8, 1], [1, 1], [1, 0]];
 /// let tables = array![[[1.0], [2.0]], [[4.0], [8.0]]];
-/// let (rows, sums) = neighbors(&exec, codes.view(), tables.view(), arr1(&[]).view(), 2)?;
+/// let (rows, sums) = neighbors(&exec, codes.view(), tables.view(), None, 2)?;
 /// assert_eq!((rows, sums), (array![[2, 0]], array![[6.0, 9.0]]));
 /// # Ok::<(), histrs::Error>(())
 /// ```
@@ -58,19 +58,19 @@ pub fn neighbors<T: Real, C: Code>(
     exec: &Executor,
     codes: ArrayView2<'_, C>,
     tables: ArrayView3<'_, T>,
-    biases: ArrayView1<'_, T>,
+    biases: Option<ArrayView1<'_, T>>,
     n_neighbors: usize,
 ) -> Result<Neighbors<T>> {
     let (n_rows, n_blocks) = codes.dim();
     let (n_tables, n_codes, n_queries) = tables.dim();
     let cure = "give one for each column of the codes";
     check_length("the number of tables", n_tables, n_blocks, cure)?;
-    if !biases.is_empty() {
+    if let Some(biases) = &biases {
         check_length("the number of biases", biases.len(), n_rows, "give one for each row")?;
     }
     if n_neighbors == 0 || n_neighbors > n_rows {
         let expected = "there are from 1 to as many neighbors as rows";
-        return Err(Error::Number { name: "n_neighbors", value: n_neighbors as i128, expected });
+        return Err(Error::parameter("n_neighbors", n_neighbors, expected));
     }
     check_codes(exec, codes, n_codes)?;
     check_entries(exec, tables, biases)?;
@@ -79,14 +79,10 @@ pub fn neighbors<T: Real, C: Code>(
     if n_queries == 0 {
         return Ok((rows, sums));
     }
-    let (codes, biases) = (codes.as_standard_layout(), biases.as_standard_layout());
-    let scan = Scan {
-        codes: memory::flat(&codes)?,
-        n_blocks,
-        n_codes,
-        biases: memory::flat(&biases)?,
-        n_neighbors,
-    };
+    let biases = biases.map(|biases| biases.to_vec()).unwrap_or_default();
+    let codes = codes.as_standard_layout();
+    let scan =
+        Scan { codes: memory::flat(&codes)?, n_blocks, n_codes, biases: &biases, n_neighbors };
     let width = panel_width::<T>(n_tables * n_codes, n_queries);
     let n_panels = n_queries.div_ceil(width);
     let n_chunks = n_rows.div_ceil(ROWS);
@@ -132,7 +128,7 @@ fn panel_width<T: Real>(n_entries: usize, n_queries: usize) -> usize {
 fn check_entries<T: Real>(
     exec: &Executor,
     tables: ArrayView3<'_, T>,
-    biases: ArrayView1<'_, T>,
+    biases: Option<ArrayView1<'_, T>>,
 ) -> Result<()> {
     let largest = if size_of::<T>() == 4 { f64::from(f32::MAX) } else { f64::MAX };
     let limit = largest / (tables.len_of(Axis(0)) as f64 + 2.0);
@@ -140,16 +136,12 @@ fn check_entries<T: Real>(
     let expected = "sums of entries are finite";
     exec.map_blocks(tables.len_of(Axis(0)), |m| {
         match tables.index_axis(Axis(0), m).iter().find(|value| bad(value)) {
-            Some(value) => Err(Error::Parameter {
-                name: "an entry of a table",
-                value: value.to_f64(),
-                expected,
-            }),
+            Some(value) => Err(Error::parameter("an entry of a table", value.to_f64(), expected)),
             None => Ok(()),
         }
     })?;
-    match biases.iter().find(|value| bad(value)) {
-        Some(value) => Err(Error::Parameter { name: "a bias", value: value.to_f64(), expected }),
+    match biases.iter().flatten().find(|value| bad(value)) {
+        Some(value) => Err(Error::parameter("a bias", value.to_f64(), expected)),
         None => Ok(()),
     }
 }

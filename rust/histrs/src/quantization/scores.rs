@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use ndarray::{ArrayView2, ArrayView3, Axis};
+use ndarray::{Array2, ArrayView2, ArrayView3, Axis};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
@@ -22,6 +22,20 @@ const LOOK_UPS: usize = 16;
 const INTERLEAVED: usize = 4;
 /// Classes of a panel.
 pub(super) const PANEL: usize = 32;
+
+/// The sums that [`code_scores_into`] writes, of shape `(n_classes, n_rows)`.
+///
+/// # Errors
+///
+/// As [`code_scores_into`].
+pub fn code_scores<T: Real, C: Code>(
+    exec: &Executor,
+    codes: ArrayView2<'_, C>,
+    tables: ArrayView3<'_, T>,
+) -> Result<Array2<f64>> {
+    let shape = (tables.dim().2, codes.nrows());
+    memory::filled_by(shape, |out| code_scores_into(exec, codes, tables, out))
+}
 
 /// Writes `sum_m tables[m, codes[i, m], c]` for every class `c` and row `i`, one class after the
 /// other; `tables` has the shape (blocks, codewords, classes).

@@ -1,6 +1,7 @@
 //! Random features of `exp(-gamma chi2(x, y))`.
 
 use std::f64::consts::PI;
+use std::sync::OnceLock;
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayView1, ArrayView2};
@@ -9,21 +10,25 @@ use pulp::{Simd, WithSimd};
 use crate::chi2::AdditiveMap;
 use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
-use crate::matrix::{HistogramMatrix, check_columns};
+use crate::matrix::{CsrView, HistogramMatrix, check_columns};
 use crate::memory;
+use crate::random::Random;
 use crate::random_features::hadamard::MIN_SIZE;
-use crate::random_features::structured::{Buffers, Plan, SHARED_ROUNDS};
+use crate::random_features::structured::{self, Buffers, Plan, SHARED_ROUNDS};
 use crate::random_features::trigonometry::SineCosine;
 use crate::simd::{AlignedVec, Real, dispatch};
 
 /// Rows in a block.
 pub(super) const ROWS: usize = 128;
+/// Entries of the largest matrix that is kept for sparse rows: 256 MiB.
+const MOST_KEPT: f64 = (1 << 25) as f64;
 
 /// Cosines and sines of random projections of the features of an [`AdditiveMap`], whose inner
 /// products are near `exp(-gamma chi2(x, y))` (algorithm 1, with `sqrt(2/D)`, which it leaves out).
 ///
 /// The features of the map exist for one row at a time only where the projection is structured, and
-/// for a block of rows otherwise.
+/// for a block of rows otherwise. Of sparse rows only those of non-zeros are projected, if this is
+/// less work than a transform; the matrix for it is made once and kept.
 #[derive(Debug, Clone)]
 pub struct ExpChi2Features {
     pub(super) map: AdditiveMap,
@@ -31,6 +36,8 @@ pub struct ExpChi2Features {
     pub(super) n_projections: usize,
     gamma: f64,
     pub(super) projection: Projection,
+    /// The matrix of a structured projection, once sparse rows have asked for it.
+    matrix: OnceLock<Array2<f64>>,
 }
 
 #[derive(Debug, Clone)]
@@ -52,7 +59,7 @@ impl ExpChi2Features {
     /// # Errors
     ///
     /// [`Error::Shape`] when the numbers of rows or columns of `signs` do not fit,
-    /// [`Error::Number`] unless all are 1 or -1, [`Error::Parameter`] unless `gamma` is positive and
+    /// [`Error::Parameter`] unless all are 1 or -1 and `gamma` is positive and
     /// finite.
     pub fn structured(
         map: AdditiveMap,
@@ -68,10 +75,31 @@ impl ExpChi2Features {
         check_length("the number of rows of the signs", signs.nrows(), rounds, cure)?;
         if let Some(&bad) = signs.iter().find(|sign| sign.unsigned_abs() != 1) {
             let expected = "signs are 1 or -1";
-            return Err(Error::Number { name: "a sign", value: bad.into(), expected });
+            return Err(Error::parameter("a sign", bad, expected));
         }
         let projection = Projection::Structured(signs.to_owned());
         Self::new(map, n_columns, n_projections, gamma, projection)
+    }
+
+    /// Projections by three rounds of signs that are drawn from a seed, see
+    /// [`structured`](Self::structured).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Parameter`] unless `gamma` is positive and finite, [`Error::OutOfMemory`].
+    pub fn with_seed(
+        map: AdditiveMap,
+        n_columns: usize,
+        n_projections: usize,
+        gamma: f64,
+        seed: u64,
+    ) -> Result<Self> {
+        let size = Self::structured_size(&map, n_columns);
+        let n_rounds = SHARED_ROUNDS.saturating_add(n_projections.div_ceil(size));
+        let mut signs = memory::zero_matrix((n_rounds, size))?;
+        let mut random = Random(seed);
+        signs.mapv_inplace(|_| if random.bits() >> 63 == 0 { 1 } else { -1 });
+        Self::new(map, n_columns, n_projections, gamma, Projection::Structured(signs))
     }
 
     /// Projections by a matrix with a row for each feature of the map.
@@ -102,9 +130,10 @@ impl ExpChi2Features {
     ) -> Result<Self> {
         if !(gamma > 0.0 && gamma < f64::INFINITY) {
             let expected = "it must be positive and finite";
-            return Err(Error::Parameter { name: "gamma", value: gamma, expected });
+            return Err(Error::parameter("gamma", gamma, expected));
         }
-        Ok(Self { map, n_columns, n_projections, gamma, projection })
+        let matrix = OnceLock::new();
+        Ok(Self { map, n_columns, n_projections, gamma, projection, matrix })
     }
 
     /// Size of the Walsh-Hadamard transform: the least power of 2 that holds the features, or the largest
@@ -126,10 +155,8 @@ impl ExpChi2Features {
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
     ) -> Result<Array2<T>> {
-        let mut out = memory::zero_matrix((x.n_rows(), self.n_features()))?;
-        let flat = memory::flat_mut(&mut out)?;
-        self.transform_into(exec, x, flat)?;
-        Ok(out)
+        let shape = (x.n_rows(), self.n_features());
+        memory::filled_by(shape, |out| self.transform_into(exec, x, out))
     }
 
     /// The random features of some rows, one row after the other in `out`.
@@ -148,8 +175,8 @@ impl ExpChi2Features {
         let width = self.n_features();
         check_length(OUTPUT, out.len(), memory::size::<T>(&[x.n_rows(), width])?, GIVE_WHOLE_ROWS)?;
         let sine_cosine = SineCosine::new(self.phase_scale(), self.amplitude());
-        match &self.projection {
-            Projection::Structured(signs) => {
+        match self.projection_of(exec, x)? {
+            Projecting::Structured(signs) => {
                 let signs = &converted(signs.view())?;
                 let (map, n_projections) = (&self.map, self.n_projections);
                 let plan = Plan { map, signs, n_projections, sine_cosine };
@@ -157,11 +184,9 @@ impl ExpChi2Features {
                     dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out })
                 })
             }
-            Projection::Dense(matrix) => {
-                let matrix = matrix.mapv(|w| T::from_f64(w));
+            Projecting::Rows(rows) => {
                 exec.for_chunks(out, ROWS.saturating_mul(width), |block, out| {
-                    let n_rows = out.len() / width;
-                    let projected = self.project_rows(x, block * ROWS, n_rows, &matrix)?;
+                    let projected = rows.project(block * ROWS, out.len() / width)?;
                     dispatch(DenseRows { projected: &projected, sine_cosine, out })
                 })
             }
@@ -187,31 +212,85 @@ impl ExpChi2Features {
         (1.0 / self.n_projections as f64).sqrt()
     }
 
-    /// The projections of some rows, by the matrix in the element type of the data.
-    pub(super) fn project_rows<T: Real>(
-        &self,
-        x: &HistogramMatrix<'_, T>,
-        start: usize,
-        n_rows: usize,
-        matrix: &Array2<T>,
-    ) -> Result<Array2<T>> {
-        let features = self.map_rows(x, start, n_rows)?;
-        let mut projected = memory::zero_matrix((n_rows, self.n_projections))?;
-        general_mat_mul(T::one(), &features, matrix, T::zero(), &mut projected);
-        Ok(projected)
+    /// How rows are projected.
+    pub(super) fn projection_of<'a, 'm, T: Real>(
+        &'a self,
+        exec: &Executor,
+        x: &'a HistogramMatrix<'m, T>,
+    ) -> Result<Projecting<'a, 'm, T>> {
+        let (map, n_projections) = (&self.map, self.n_projections);
+        let by = match (&self.projection, x) {
+            (Projection::Dense(matrix), HistogramMatrix::Csr(x)) => Factors::NonZeros(x, matrix),
+            (Projection::Dense(matrix), _) => Factors::All(x, matrix.mapv(|w| T::from_f64(w))),
+            (Projection::Structured(signs), HistogramMatrix::Csr(x))
+                if self.is_sparse(x, signs) =>
+            {
+                Factors::NonZeros(x, self.matrix_of(exec, signs)?)
+            }
+            (Projection::Structured(signs), _) => return Ok(Projecting::Structured(signs)),
+        };
+        Ok(Projecting::Rows(Rows { map, n_projections, by }))
     }
 
-    /// The features of the map of some rows.
-    fn map_rows<T: Real>(
-        &self,
-        x: &HistogramMatrix<'_, T>,
-        start: usize,
-        n_rows: usize,
-    ) -> Result<Array2<T>> {
-        let width = self.n_columns * self.map.n_components();
-        let mut features = memory::zero_matrix((n_rows, width))?;
-        dispatch(MappedRows { map: &self.map, x, start, features: &mut features })?;
-        Ok(features)
+    /// Whether products of the non-zeros and a matrix are fewer than the sums of transforms.
+    fn is_sparse<T: Real>(&self, x: &CsrView<'_, T>, signs: &Array2<i8>) -> bool {
+        let (size, n_projections) = (signs.ncols() as f64, self.n_projections as f64);
+        let of_columns = (self.map.n_components() as f64) * n_projections;
+        let of_rows = (x.n_rows() * SHARED_ROUNDS) as f64 * size * size.log2();
+        of_columns * (self.n_columns as f64) <= MOST_KEPT
+            && of_columns * (x.n_stored() as f64) < of_rows
+    }
+
+    /// The matrix of a structured projection.
+    fn matrix_of(&self, exec: &Executor, signs: &Array2<i8>) -> Result<&Array2<f64>> {
+        if let Some(matrix) = self.matrix.get() {
+            return Ok(matrix);
+        }
+        let n_features = memory::size::<f64>(&[self.n_columns, self.map.n_components()])?;
+        let signs = converted(signs.view())?;
+        let matrix = structured::matrix(exec, &signs, n_features, self.n_projections)?;
+        Ok(self.matrix.get_or_init(|| matrix))
+    }
+}
+
+/// How rows are projected.
+pub(super) enum Projecting<'a, 'm, T> {
+    /// By transforms, with these signs.
+    Structured(&'a Array2<i8>),
+    /// By a matrix.
+    Rows(Rows<'a, 'm, T>),
+}
+
+/// Rows and a matrix.
+pub(super) struct Rows<'a, 'm, T> {
+    map: &'a AdditiveMap,
+    n_projections: usize,
+    by: Factors<'a, 'm, T>,
+}
+
+enum Factors<'a, 'm, T> {
+    /// All features, and the matrix in the element type of the data.
+    All(&'a HistogramMatrix<'m, T>, Array2<T>),
+    /// Features of non-zeros.
+    NonZeros(&'a CsrView<'m, T>, &'a Array2<f64>),
+}
+
+impl<T: Real> Rows<'_, '_, T> {
+    /// The projections of some rows.
+    pub(super) fn project(&self, start: usize, n_rows: usize) -> Result<Array2<T>> {
+        let map = self.map;
+        let mut projected = memory::zero_matrix((n_rows, self.n_projections))?;
+        match &self.by {
+            Factors::All(x, matrix) => {
+                let mut features = memory::zero_matrix((n_rows, matrix.nrows()))?;
+                dispatch(MappedRows { map, x, start, features: &mut features })?;
+                general_mat_mul(T::one(), &features, matrix, T::zero(), &mut projected);
+            }
+            Factors::NonZeros(x, matrix) => {
+                dispatch(SparseRows { map, x, start, matrix, projected: &mut projected })?;
+            }
+        }
+        Ok(projected)
     }
 }
 
@@ -254,6 +333,44 @@ impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
         for (row, out) in (start..).zip(memory::flat_mut(features)?.chunks_exact_mut(width)) {
             x.copy_row(row, &mut values);
             map.map_values(simd, &values, None, out, values.len());
+        }
+        Ok(())
+    }
+}
+
+struct SparseRows<'a, 'm, T> {
+    map: &'a AdditiveMap,
+    x: &'a CsrView<'m, T>,
+    start: usize,
+    matrix: &'a Array2<f64>,
+    projected: &'a mut Array2<T>,
+}
+
+impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
+    type Output = Result<()>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
+        let Self { map, x, start, matrix, projected } = self;
+        let (width, n_columns) = (matrix.ncols().max(1), x.n_columns());
+        let matrix = memory::flat(matrix)?;
+        let mut sums = memory::filled(0.0, width)?;
+        let mut features = Vec::new();
+        for (row, out) in (start..).zip(memory::flat_mut(projected)?.chunks_exact_mut(width)) {
+            let (columns, values) = x.row_sums_of_duplicates(row);
+            let n = values.len();
+            memory::resize(&mut features, n * map.n_components(), T::default())?;
+            map.map_values(simd, &values, Some(&columns), &mut features, n);
+            sums.fill(0.0);
+            for (i, &column) in columns.iter().enumerate() {
+                let at = column.unsigned_abs() as usize;
+                for k in 0..map.n_components() {
+                    let weight = features[k * n + i].to_f64();
+                    let weights = &matrix[(k * n_columns + at) * width..][..width];
+                    sums.iter_mut().zip(weights).for_each(|(sum, w)| *sum += weight * w);
+                }
+            }
+            out.iter_mut().zip(&sums).for_each(|(out, &sum)| *out = T::from_f64(sum));
         }
         Ok(())
     }

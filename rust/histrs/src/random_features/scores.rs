@@ -9,7 +9,7 @@ use crate::error::{Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, check_columns};
 use crate::memory;
-use crate::random_features::exp_chi2::{ExpChi2Features, Projection, ROWS, converted};
+use crate::random_features::exp_chi2::{ExpChi2Features, Projecting, ROWS, converted};
 use crate::random_features::hadamard::{MIN_SIZE, signed_hadamard};
 use crate::random_features::structured::{Plan, SHARED_ROUNDS};
 use crate::random_features::trigonometry::SineCosine;
@@ -84,8 +84,8 @@ impl ExpChi2Features {
         }
         let readout = Readout::<T>::new(self, coefficients)?;
         let flat = memory::flat_mut(&mut out)?;
-        match &self.projection {
-            Projection::Structured(signs) => {
+        match self.projection_of(exec, x)? {
+            Projecting::Structured(signs) => {
                 let (map, signs) = (&self.map, &converted(signs.view())?);
                 let (n_projections, sine_cosine) = (self.n_projections, readout.sine_cosine);
                 let plan = Plan { map, signs, n_projections, sine_cosine };
@@ -94,11 +94,9 @@ impl ExpChi2Features {
                     dispatch(StructuredScores { plan, readout, intercepts, x, start, out })
                 })?;
             }
-            Projection::Dense(matrix) => {
-                let matrix = matrix.mapv(|w| T::from_f64(w));
+            Projecting::Rows(rows) => {
                 exec.for_chunks(flat, ROWS * n_outputs, |block, out| {
-                    let n_rows = out.len() / n_outputs;
-                    let projected = self.project_rows(x, block * ROWS, n_rows, &matrix)?;
+                    let projected = rows.project(block * ROWS, out.len() / n_outputs)?;
                     let (projected, readout) = (&projected, &readout);
                     dispatch(DenseScores { projected, readout, intercepts, out })
                 })?;

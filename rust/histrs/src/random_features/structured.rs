@@ -1,13 +1,16 @@
 //! The structured projection of a row.
 
-use pulp::Simd;
+use ndarray::Array2;
+use pulp::{Simd, WithSimd};
 
 use crate::chi2::AdditiveMap;
 use crate::error::Result;
+use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
+use crate::memory;
 use crate::random_features::hadamard::signed_hadamard;
 use crate::random_features::trigonometry::SineCosine;
-use crate::simd::{AlignedVec, Real};
+use crate::simd::{AlignedVec, Real, dispatch};
 
 /// Rounds of signs and transforms that all blocks of projections share.
 pub(super) const SHARED_ROUNDS: usize = 2;
@@ -81,5 +84,59 @@ impl<T: Real> Plan<'_, T> {
         for signs in &self.signs[..SHARED_ROUNDS] {
             signed_hadamard::<T, S>(simd, signs, None, features, size);
         }
+    }
+}
+
+/// Projections whose rows are made at a time, and rows of the matrix that they are written to.
+const TOGETHER: usize = 16;
+const ROWS: usize = 1024;
+
+/// The matrix of a structured projection, a row for each feature of the map: its entries are whole
+/// numbers, and exact.
+pub(super) fn matrix(
+    exec: &Executor,
+    signs: &[AlignedVec<f64>],
+    n_features: usize,
+    n_projections: usize,
+) -> Result<Array2<f64>> {
+    let mut matrix = memory::zero_matrix((n_features, n_projections))?;
+    for first in (0..n_projections).step_by(TOGETHER) {
+        let together = TOGETHER.min(n_projections - first);
+        let made =
+            exec.map_blocks(together, |j| dispatch(OneProjection { signs, number: first + j }))?;
+        let flat = memory::flat_mut(&mut matrix)?;
+        exec.for_chunks(flat, ROWS * n_projections, |block, out| {
+            for (row, out) in (block * ROWS..).zip(out.chunks_exact_mut(n_projections)) {
+                out[first..].iter_mut().zip(&made).for_each(|(out, made)| *out = made[row]);
+            }
+            Ok(())
+        })?;
+    }
+    Ok(matrix)
+}
+
+/// What features are multiplied with for one projection: `D_1 H D_2 H D_3 H e` with the unit vector `e`
+/// of the projection.
+struct OneProjection<'a> {
+    signs: &'a [AlignedVec<f64>],
+    number: usize,
+}
+
+impl WithSimd for OneProjection<'_> {
+    type Output = Result<AlignedVec<f64>>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
+        let Self { signs, number } = self;
+        let size = signs[0].len();
+        let mut out = AlignedVec::zeros(size)?;
+        for (f, out) in out.iter_mut().enumerate() {
+            *out = if (f & (number % size)).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
+        }
+        for signs in [&signs[SHARED_ROUNDS + number / size], &signs[1]] {
+            signed_hadamard::<f64, S>(simd, signs, None, &mut out, size);
+        }
+        out.iter_mut().zip(signs[0].iter()).for_each(|(out, sign)| *out *= sign);
+        Ok(out)
     }
 }

@@ -157,8 +157,12 @@ pub(crate) fn lanes<E: Element>() -> usize {
 }
 
 /// Name of the instruction set in use, for benchmark records.
-#[must_use]
-pub fn instruction_set() -> &'static str {
+///
+/// # Errors
+///
+/// [`Error::SimdSetting`] or [`Error::SimdUnavailable`] when the environment variable `HISTRS_SIMD` has a
+/// value that is not known or not available.
+pub fn instruction_set() -> Result<&'static str> {
     struct Name;
     impl WithSimd for Name {
         type Output = &'static str;
@@ -172,5 +176,6 @@ pub fn instruction_set() -> &'static str {
             }
         }
     }
-    dispatch(Name)
+    check_setting()?;
+    Ok(dispatch(Name))
 }

@@ -198,7 +198,7 @@ impl Column {
         for &knot in own {
             if !(knot > previous && knot < f64::INFINITY) {
                 let expected = "the knots of a column are positive, finite and ascending";
-                return Err(Error::Parameter { name: "knots", value: knot, expected });
+                return Err(Error::parameter("knots", knot, expected));
             }
             previous = knot;
         }

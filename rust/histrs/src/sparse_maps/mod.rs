@@ -1,5 +1,16 @@
 //! Sparse feature maps: a point as a combination of a few landmarks in the kernel's space.
 //!
+//! ```
+//! use histrs::{kernels::AdditiveKernel, prelude::*, sparse_maps::SparseAdditiveMap};
+//! use ndarray::array;
+//!
+//! let map = SparseAdditiveMap::new(AdditiveKernel::Intersection, &[1.0, 2.0, 4.0], &[0, 3])?;
+//! let x = array![[2.5]];
+//! let features = map.transform(&Executor::new(0)?, &HistogramMatrix::dense(x.view()))?;
+//! assert_eq!((features.indices, features.data), (vec![1, 2], vec![0.75, 0.25]));
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! A point `x` is projected on the span of a few of the landmarks `z_1, ..., z_D`; with
 //! `Phi(x)` its coordinates, the kernel becomes `Phi(x)^T K_ZZ Phi(y)`, where
 //! `K_ZZ[i, j] = k(z_i, z_j)`.

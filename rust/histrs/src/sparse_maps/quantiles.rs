@@ -12,7 +12,7 @@ use crate::simd::Element;
 ///
 /// # Errors
 ///
-/// [`Error::Number`] when `n_levels` is 0; [`Error::Negative`] or [`Error::NotFinite`] at the
+/// [`Error::Parameter`] when `n_levels` is 0; [`Error::Negative`] or [`Error::NotFinite`] at the
 /// first bad entry.
 pub fn column_quantiles<T: Element>(
     exec: &Executor,
@@ -21,7 +21,7 @@ pub fn column_quantiles<T: Element>(
 ) -> Result<(Vec<f64>, Vec<i64>)> {
     if n_levels == 0 {
         let expected = "there is at least one level";
-        return Err(Error::Number { name: "n_levels", value: 0, expected });
+        return Err(Error::parameter("n_levels", 0, expected));
     }
     x.check(exec, "X")?;
     let reader = x.by_columns(exec)?;

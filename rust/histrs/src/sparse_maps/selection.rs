@@ -2,7 +2,7 @@
 
 use ndarray::{ArrayView1, ArrayView2};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_name};
 use crate::exec::Executor;
 use crate::matrix::{CsrParts, check_width};
 use crate::memory;
@@ -28,21 +28,10 @@ pub enum Selection {
     OrthogonalMatchingPursuit,
 }
 
-impl std::str::FromStr for Selection {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "nearest" => Ok(Self::Nearest),
-            "matching-pursuit" => Ok(Self::MatchingPursuit),
-            "orthogonal-matching-pursuit" => Ok(Self::OrthogonalMatchingPursuit),
-            _ => Err(Error::Unknown {
-                name: "selection",
-                value: name.into(),
-                known: "\"nearest\", \"matching-pursuit\" or \"orthogonal-matching-pursuit\"",
-            }),
-        }
-    }
+from_name! { Selection, "selection", "use \"nearest\", \"matching-pursuit\" or \"orthogonal-matching-pursuit\"",
+    "nearest" => Nearest,
+    "matching-pursuit" => MatchingPursuit,
+    "orthogonal-matching-pursuit" => OrthogonalMatchingPursuit,
 }
 
 /// The coordinates of points on at most `n_nonzero` of the landmarks each.
@@ -54,7 +43,7 @@ impl std::str::FromStr for Selection {
 ///
 /// # Errors
 ///
-/// [`Error::Shape`] when the shapes differ, [`Error::Number`] when `n_nonzero` is 0.
+/// [`Error::Shape`] when the shapes differ, [`Error::Parameter`] when `n_nonzero` is 0.
 ///
 /// # Examples
 ///
@@ -82,7 +71,7 @@ pub fn sparse_codes(
     check_width(k_zz.nrows())?;
     if n_nonzero == 0 {
         let expected = "a point needs at least one landmark";
-        return Err(Error::Number { name: "n_nonzero", value: 0, expected });
+        return Err(Error::parameter("n_nonzero", 0, expected));
     }
     let n_rows = k_xz.nrows();
     let blocks = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {

@@ -10,15 +10,14 @@ use crate::simd::{Element, Elementary};
 use crate::small_matrix::triangle;
 use crate::spd::eigenvalues::tridiagonal_eigenvalues;
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
-use crate::spd::lanes::{Entries, Groups, Interleaved, LaneValues, Shared, vectors};
+use crate::spd::lanes::{
+    Entries, Groups, Interleaved, LaneValues, Shared, TILE, in_tiles, vectors,
+};
 use crate::spd::ldl::add_products;
 use crate::spd::log_map::{self, reduce, reduced_logarithm, squared_norm};
 use crate::spd::pairs::{LaneDistance, all_pairs, paired};
 use crate::spd::stack::{SymmetricStack, check_same_number, check_same_size};
 use crate::spd::tridiagonal::Tridiagonal;
-
-/// Rows and columns of a register tile.
-const TILE: usize = 4;
 
 /// The affine-invariant Riemannian metric `|log(X^-1/2 Y X^-1/2)|_F` (definition 1) between the
 /// matrices of stacks of shapes `(n_x, p, p)` and `(n_y, p, p)`; `y = None` means `y = x` and
@@ -260,14 +259,7 @@ fn whiten<S: Simd, X: Entries<S>>(
     roots: &[S::f64s],
     out: &mut [S::f64s],
 ) {
-    for start in (0..p).step_by(TILE) {
-        match p - start {
-            1 => whiten_rows::<S, X, 1>(simd, p, start, inverse, roots, out),
-            2 => whiten_rows::<S, X, 2>(simd, p, start, inverse, roots, out),
-            3 => whiten_rows::<S, X, 3>(simd, p, start, inverse, roots, out),
-            _ => whiten_rows::<S, X, TILE>(simd, p, start, inverse, roots, out),
-        }
-    }
+    in_tiles!(start in 0, p, R => whiten_rows::<S, X, R>(simd, p, start, inverse, roots, out));
 }
 
 #[inline(always)]
@@ -316,14 +308,7 @@ fn scaled_gram<S: Simd>(simd: S, p: usize, k: &[S::f64s], out: &mut [S::f64s]) -
     }
     let scale = simd.mul_f64s(trace, simd.splat_f64s(1.0 / p as f64));
     let inverse = simd.div_f64s(simd.splat_f64s(1.0), scale);
-    for start in (0..p).step_by(TILE) {
-        match p - start {
-            1 => gram_rows::<S, 1>(simd, p, start, k, inverse, out),
-            2 => gram_rows::<S, 2>(simd, p, start, k, inverse, out),
-            3 => gram_rows::<S, 3>(simd, p, start, k, inverse, out),
-            _ => gram_rows::<S, TILE>(simd, p, start, k, inverse, out),
-        }
-    }
+    in_tiles!(start in 0, p, R => gram_rows::<S, R>(simd, p, start, k, inverse, out));
     let mut logarithms = LaneValues::default();
     let scales: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&scale));
     for lane in 0..S::F64_LANES {

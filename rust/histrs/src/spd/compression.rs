@@ -13,15 +13,13 @@ use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::{AlignedVec, dispatch};
 use crate::small_matrix::triangle;
 use crate::spd::factors::{LogDeterminant, keep_factors};
-use crate::spd::lanes::{Groups, Interleaved, Shared, vectors, vectors_mut};
+use crate::spd::lanes::{Groups, Interleaved, Shared, TILE, in_tiles, vectors, vectors_mut};
 use crate::spd::ldl::{Factor, factorize, row};
 use crate::spd::ln_product::ln_product;
 use crate::spd::stack::{SymmetricStack, check_same_size};
 
 /// Parts that the training matrices are cut into; each has sums of its own.
 const PARTS: usize = 16;
-/// Rows and columns of a register tile.
-const TILE: usize = 4;
 /// Weights below this part of the largest of a sample leave no trace in the sums.
 const NEGLIGIBLE: f64 = 1e-18;
 
@@ -210,14 +208,7 @@ impl Problem<'_> {
 /// `L^-1` of the packed strict triangle of `-L`: square, row by row, with its zeros.
 #[inline(always)]
 fn invert_lower<S: Simd>(simd: S, p: usize, minus: &[S::f64s], out: &mut [S::f64s]) {
-    for start in (0..p).step_by(TILE) {
-        match p - start {
-            1 => invert_rows::<S, 1>(simd, p, start, minus, out),
-            2 => invert_rows::<S, 2>(simd, p, start, minus, out),
-            3 => invert_rows::<S, 3>(simd, p, start, minus, out),
-            _ => invert_rows::<S, TILE>(simd, p, start, minus, out),
-        }
-    }
+    in_tiles!(start in 0, p, R => invert_rows::<S, R>(simd, p, start, minus, out));
 }
 
 #[inline(always)]
@@ -297,14 +288,7 @@ fn add_inverse<S: Simd>(
             scaled[i * p + k] = simd.mul_f64s(inverse, n[k * p + i]);
         }
     }
-    for i in (0..p).step_by(TILE) {
-        match p - i {
-            1 => add_inverse_rows::<S, 1>(simd, p, i, n, scaled, sums),
-            2 => add_inverse_rows::<S, 2>(simd, p, i, n, scaled, sums),
-            3 => add_inverse_rows::<S, 3>(simd, p, i, n, scaled, sums),
-            _ => add_inverse_rows::<S, TILE>(simd, p, i, n, scaled, sums),
-        }
-    }
+    in_tiles!(i in 0, p, R => add_inverse_rows::<S, R>(simd, p, i, n, scaled, sums));
 }
 
 #[inline(always)]

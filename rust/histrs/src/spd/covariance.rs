@@ -3,15 +3,13 @@
 use ndarray::{Array3, ArrayView2, ArrayView3, Axis};
 use pulp::{Simd, WithSimd};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_name};
 use crate::exec::Executor;
 use crate::memory;
 use crate::simd::{AlignedVec, Element, dispatch};
-use crate::spd::lanes::{Interleaved, vectors};
+use crate::spd::lanes::{Interleaved, TILE, vectors};
 use crate::spd::ldl::add_products;
 
-/// Rows and columns of a register tile.
-const TILE: usize = 4;
 /// Numbers of a piece of a trial that is kept in the cache, and the fewest times in it.
 const PIECE: usize = 1 << 13;
 const FEWEST_TIMES: usize = 64;
@@ -30,21 +28,10 @@ pub enum Shrinkage {
     LedoitWolf,
 }
 
-impl std::str::FromStr for Shrinkage {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "scm" => Ok(Self::Fixed(0.0)),
-            "oas" => Ok(Self::Oas),
-            "lwf" => Ok(Self::LedoitWolf),
-            _ => Err(Error::Unknown {
-                name: "estimator",
-                value: name.into(),
-                known: "\"scm\", \"oas\", \"lwf\" or a number in [0, 1]",
-            }),
-        }
-    }
+from_name! { Shrinkage, "estimator", "use \"scm\", \"oas\", \"lwf\" or a number in [0, 1]",
+    "scm" => Fixed(0.0),
+    "oas" => Oas,
+    "lwf" => LedoitWolf,
 }
 
 /// The result of [`signal_covariances`].
@@ -92,7 +79,7 @@ pub fn signal_covariances<T: Element>(
         && !(0.0..=1.0).contains(&weight)
     {
         let expected = "a weight in [0, 1]";
-        return Err(Error::Parameter { name: "shrinkage", value: weight, expected });
+        return Err(Error::parameter("shrinkage", weight, expected));
     }
     let mut covariances = memory::zeros((n, p, p))?;
     if covariances.is_empty() {

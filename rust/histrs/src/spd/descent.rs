@@ -25,6 +25,7 @@ use crate::spd::mean::Dispersion;
 use crate::spd::spectra::square;
 use crate::spd::spread::{Point, Spread};
 use crate::spd::stack::SymmetricStack;
+use crate::stop::{Stop, with_stop};
 
 /// Steps are never longer than this in the tangent space, so that no exponential overflows.
 const LONGEST: f64 = 50.0;
@@ -47,16 +48,14 @@ const ENOUGH: f64 = 1e-4;
 pub struct MeanParameters<'a> {
     /// The matrix to start from; the arithmetic mean if there is none.
     pub start: Option<ArrayView2<'a, f64>>,
-    /// The Frobenius norm of a gradient, and of a step, that is small enough.
-    pub tol: f64,
-    /// Most steps.
-    pub max_iter: usize,
+    /// At a Frobenius norm of the gradient and of the next step.
+    pub stop: Stop,
 }
 
 impl Default for MeanParameters<'_> {
     /// At most 100 steps from the arithmetic mean, to a gradient of 1e-8.
     fn default() -> Self {
-        Self { start: None, tol: 1e-8, max_iter: 100 }
+        Self { start: None, stop: Stop::new(1e-8, 100) }
     }
 }
 
@@ -66,19 +65,9 @@ impl<'a> MeanParameters<'a> {
     pub const fn with_start(self, start: Option<ArrayView2<'a, f64>>) -> Self {
         Self { start, ..self }
     }
-
-    /// With another [`tol`](Self::tol).
-    #[must_use]
-    pub const fn with_tol(self, tol: f64) -> Self {
-        Self { tol, ..self }
-    }
-
-    /// With another [`max_iter`](Self::max_iter).
-    #[must_use]
-    pub const fn with_max_iter(self, max_iter: usize) -> Self {
-        Self { max_iter, ..self }
-    }
 }
+
+with_stop!(MeanParameters<'a>);
 
 /// The result of [`dispersion_mean`].
 #[derive(Debug, Clone, PartialEq)]
@@ -94,7 +83,7 @@ pub struct Mean {
 }
 
 /// The matrix `M` that minimises `sum_i w_i d(M, X_i)`, see [`mean_gradient`](crate::spd::mean_gradient),
-/// until the gradient and the step that is left are below [`tol`](MeanParameters::tol).
+/// until the gradient and the step that is left are below [the tolerance](MeanParameters::stop).
 ///
 /// Weights are positive and add up to 1.
 ///
@@ -122,7 +111,7 @@ pub fn dispersion_mean<T: Element>(
     dispersion: Dispersion,
     parameters: MeanParameters<'_>,
 ) -> Result<Mean> {
-    let MeanParameters { start, tol, max_iter } = parameters;
+    let MeanParameters { start, stop: Stop { tol, max_iter, .. } } = parameters;
     let stack = SymmetricStack::new(exec, "X", x)?;
     check(&stack, weights, start.as_ref())?;
     let spread = Spread::new(exec, &stack, weights, dispersion)?;

@@ -9,6 +9,30 @@ use crate::simd::{AlignedVec, Vectors, lanes};
 /// The most lanes of any instruction set.
 pub(crate) const MAX_LANES: usize = 8;
 
+/// Rows and columns of a register tile.
+pub(crate) const TILE: usize = 4;
+
+/// Calls a function of the rows of each tile, whose number it takes as a constant; fewer are last.
+macro_rules! in_tiles {
+    ($start:ident in $first:expr, $end:expr, $rows:ident => $call:expr) => {
+        for $start in ($first..$end).step_by($crate::spd::lanes::TILE) {
+            macro_rules! rows {
+                ($n:expr) => {{
+                    const $rows: usize = $n;
+                    $call
+                }};
+            }
+            match $end - $start {
+                1 => rows!(1),
+                2 => rows!(2),
+                3 => rows!(3),
+                _ => rows!($crate::spd::lanes::TILE),
+            }
+        }
+    };
+}
+pub(crate) use in_tiles;
+
 /// A number for each lane.
 pub(crate) type LaneValues = [f64; MAX_LANES];
 

@@ -9,12 +9,9 @@ use pulp::{Simd, WithSimd};
 
 use crate::simd::{Elementary, outlined};
 use crate::small_matrix::triangle;
-use crate::spd::lanes::{LaneValues, vectors_mut};
+use crate::spd::lanes::{LaneValues, TILE, in_tiles, vectors_mut};
 use crate::spd::rational::{self, Bounds, bounds, logarithm};
 use crate::spd::tridiagonal::{Tridiagonal, back, scratch_len, tridiagonalize};
-
-/// Rows and columns of a register tile.
-const TILE: usize = 4;
 
 /// Where the logarithms of a group of matrices are computed.
 pub(crate) struct Scratch<'a, V> {
@@ -216,14 +213,7 @@ pub(crate) fn add_outer<S: Simd>(
     b: &[S::f64s],
     out: &mut [S::f64s],
 ) {
-    for i in (0..p).step_by(TILE) {
-        match p - i {
-            1 => outer_rows::<S, 1>(simd, p, i, a, b, out),
-            2 => outer_rows::<S, 2>(simd, p, i, a, b, out),
-            3 => outer_rows::<S, 3>(simd, p, i, a, b, out),
-            _ => outer_rows::<S, TILE>(simd, p, i, a, b, out),
-        }
-    }
+    in_tiles!(i in 0, p, R => outer_rows::<S, R>(simd, p, i, a, b, out));
 }
 
 #[inline(always)]

@@ -3,7 +3,7 @@
 use ndarray::{Array2, ArrayView2, ArrayView3};
 use pulp::{Simd, WithSimd};
 
-use crate::error::{Error, Result, check_length};
+use crate::error::{Result, check_length, from_name};
 use crate::exec::Executor;
 use crate::simd::{AlignedVec, Element, dispatch};
 use crate::small_matrix::triangle;
@@ -24,20 +24,9 @@ pub enum Dispersion {
     Jbld,
 }
 
-impl std::str::FromStr for Dispersion {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "airm" => Ok(Self::Airm),
-            "jbld" => Ok(Self::Jbld),
-            _ => Err(Error::Unknown {
-                name: "dispersion",
-                value: name.into(),
-                known: "\"airm\" or \"jbld\"",
-            }),
-        }
-    }
+from_name! { Dispersion, "dispersion", "use \"airm\" or \"jbld\"",
+    "airm" => Airm,
+    "jbld" => Jbld,
 }
 
 /// The value, gradient and curvature of [`mean_gradient`].
@@ -58,7 +47,7 @@ pub struct MeanGradient {
 ///
 /// # Errors
 ///
-/// As [`tangent_vectors`](crate::spd::tangent_vectors), and [`Error::Shape`] unless there is a
+/// As [`tangent_vectors`](crate::spd::tangent_vectors), and [`Error::Shape`](crate::Error::Shape) unless there is a
 /// weight for each matrix.
 ///
 /// # Examples

@@ -1,5 +1,18 @@
 //! Symmetric positive definite (SPD) matrices, such as covariance descriptors.
 //!
+//! ```
+//! use histrs::prelude::*;
+//! use ndarray::array;
+//!
+//! let (exec, x) = (Executor::new(0)?, array![[[0.25]], [[4.0]]]);
+//! let distances = airm_distances(&exec, x.view(), None)?;
+//! assert!((distances[[0, 1]] - 16.0_f64.ln()).abs() < 1e-12);
+//! let parameters = MeanParameters::default();
+//! let mean = dispersion_mean(&exec, x.view(), &[0.5, 0.5], Dispersion::Airm, parameters)?;
+//! assert!((mean.matrix[[0, 0]] - 1.0).abs() < 1e-7);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! Source: Kusner, Kolkin, Tyree and Weinberger, *Image data compression for covariance and
 //! histogram descriptors*, 2015, section 2; the divergence is that of Cherian, Sra, Banerjee and
 //! Papanikolopoulos, *Efficient similarity search for covariance matrices via the Jensen-Bregman
@@ -55,9 +68,14 @@ mod tangent;
 mod tridiagonal;
 
 pub use airm::{airm_distances, airm_paired};
-pub use compression::{CompressionLoss, compression_loss};
 pub use covariance::{Shrinkage, SignalCovariances, signal_covariances};
 pub use descent::{Mean, MeanParameters, dispersion_mean};
 pub use jbld::{jbld_distances, jbld_paired};
-pub use mean::{Dispersion, MeanGradient, mean_gradient};
+pub use mean::Dispersion;
 pub use tangent::tangent_vectors;
+// For the bindings of Python, which has the iteration around these steps; no part of the interface.
+#[doc(hidden)]
+pub use {
+    compression::{CompressionLoss, compression_loss},
+    mean::{MeanGradient, mean_gradient},
+};

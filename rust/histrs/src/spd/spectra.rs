@@ -12,15 +12,12 @@ use crate::simd::Elementary;
 use crate::small_matrix::triangle;
 use crate::spd::factors::{TransposedCholesky, keep_factors};
 use crate::spd::jacobi::orthogonalize;
-use crate::spd::lanes::{Groups, LaneValues, Shared, vectors};
+use crate::spd::lanes::{Groups, LaneValues, Shared, TILE, in_tiles, vectors};
 use crate::spd::ldl::add_products;
 use crate::spd::log_map::{
     self, add_outer, divide_by, logarithms, reduce, reduced_logarithm, restore, scale,
 };
 use crate::spd::stack::SymmetricStack;
-
-/// Rows and columns of a register tile.
-const TILE: usize = 4;
 
 /// The factors of a stack, and `W`.
 pub(crate) struct Whitened<'a> {
@@ -287,14 +284,7 @@ pub(crate) fn whiten_columns<S: Simd>(
     roots: &[S::f64s],
     out: &mut [S::f64s],
 ) {
-    for j in (0..p).step_by(TILE) {
-        match p - j {
-            1 => columns::<S, 1>(simd, p, j, j, whitener, roots, out),
-            2 => columns::<S, 2>(simd, p, j, j, whitener, roots, out),
-            3 => columns::<S, 3>(simd, p, j, j, whitener, roots, out),
-            _ => columns::<S, TILE>(simd, p, j, j, whitener, roots, out),
-        }
-    }
+    in_tiles!(j in 0, p, R => columns::<S, R>(simd, p, j, j, whitener, roots, out));
 }
 
 /// `K R^T` of the rows `K` of every lane, for one matrix `R`.
@@ -306,14 +296,7 @@ pub(crate) fn multiply_rows<S: Simd>(
     rows: &[S::f64s],
     out: &mut [S::f64s],
 ) {
-    for j in (0..p).step_by(TILE) {
-        match p - j {
-            1 => columns::<S, 1>(simd, p, j, 0, matrix, rows, out),
-            2 => columns::<S, 2>(simd, p, j, 0, matrix, rows, out),
-            3 => columns::<S, 3>(simd, p, j, 0, matrix, rows, out),
-            _ => columns::<S, TILE>(simd, p, j, 0, matrix, rows, out),
-        }
-    }
+    in_tiles!(j in 0, p, R => columns::<S, R>(simd, p, j, 0, matrix, rows, out));
 }
 
 /// Columns of `W C` from column `j` on; those of `C` are 0 before row `first`.

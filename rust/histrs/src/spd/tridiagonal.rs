@@ -8,7 +8,7 @@
 use pulp::Simd;
 
 use crate::small_matrix::triangle;
-use crate::spd::lanes::minus;
+use crate::spd::lanes::{in_tiles, minus};
 
 /// Rows passed over at once where there are 32 vector registers.
 const ROWS: usize = 4;
@@ -93,14 +93,7 @@ pub(crate) fn back<S: Simd>(
     scratch: &mut [S::f64s],
 ) {
     // The first reflector acts on two entries of every row, the last on all but the last.
-    for start in (2..p).step_by(ROWS) {
-        match p - start {
-            1 => reflect_rows::<S, 1>(simd, start, reflectors, inverses, f),
-            2 => reflect_rows::<S, 2>(simd, start, reflectors, inverses, f),
-            3 => reflect_rows::<S, 3>(simd, start, reflectors, inverses, f),
-            _ => reflect_rows::<S, ROWS>(simd, start, reflectors, inverses, f),
-        }
-    }
+    in_tiles!(start in 2, p, R => reflect_rows::<S, R>(simd, start, reflectors, inverses, f));
     let [u, q, product] = work(simd, p, scratch);
     for i in 2..p {
         let v = &reflectors[triangle(i)..][..i];

@@ -63,7 +63,7 @@ impl SgdParameters {
 ///
 /// # Errors
 ///
-/// [`Error::Shape`](crate::Error::Shape) when lengths disagree, [`Error::Number`](crate::Error::Number) for a row number that is not
+/// [`Error::Shape`](crate::Error::Shape) when lengths disagree, [`Error::Parameter`](crate::Error::Parameter) for a row number that is not
 /// there, [`Error::Negative`](crate::Error::Negative) or [`Error::NotFinite`](crate::Error::NotFinite)
 /// at the first bad entry of `x`, [`Error::Interrupted`](crate::Error::Interrupted).
 pub fn epoch<T: Element>(

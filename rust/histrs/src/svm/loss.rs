@@ -1,6 +1,6 @@
 //! Losses of a margin, and their derivatives.
 
-use crate::error::{Error, Result};
+use crate::error::from_name;
 use crate::simd::Elementary;
 
 /// The loss of a margin `z = y f(x)`.
@@ -15,21 +15,10 @@ pub enum Loss {
     Logistic,
 }
 
-impl std::str::FromStr for Loss {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "hinge" => Ok(Self::Hinge),
-            "squared_hinge" => Ok(Self::SquaredHinge),
-            "logistic" => Ok(Self::Logistic),
-            _ => Err(Error::Unknown {
-                name: "loss",
-                value: name.into(),
-                known: "\"hinge\", \"squared_hinge\" or \"logistic\"",
-            }),
-        }
-    }
+from_name! { Loss, "loss", "use \"hinge\", \"squared_hinge\" or \"logistic\"",
+    "hinge" => Hinge,
+    "squared_hinge" => SquaredHinge,
+    "logistic" => Logistic,
 }
 
 /// A loss known at compile time, so that loops over margins become vector instructions.
@@ -101,6 +90,7 @@ impl Margin for Logistic {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     const MARGINS: [f64; 11] = [-700.0, -30.0, -1.5, -0.2, 0.0, 0.3, 0.99, 1.01, 2.0, 40.0, 700.0];
 
@@ -171,6 +161,6 @@ mod tests {
             assert_eq!(name.parse(), Ok(loss));
         }
         let error = "squared-hinge".parse::<Loss>();
-        assert!(matches!(error, Err(Error::Unknown { name: "loss", .. })));
+        assert!(matches!(error, Err(Error::Parameter { name: "loss", .. })));
     }
 }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use ndarray::{ArrayView1, ArrayView2, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, s};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
@@ -29,6 +29,20 @@ pub struct ColumnUnits<'a> {
     pub offset: &'a [f64],
     /// The unit of each column; positive.
     pub scale: &'a [f64],
+}
+
+/// The scores `f(w_c, x_i)` of every row and class, see [`scores_into`], of shape `(n_rows, n_classes)`.
+///
+/// # Errors
+///
+/// As [`scores_into`].
+pub fn scores<T: Element>(
+    exec: &Executor,
+    x: &HistogramMatrix<'_, T>,
+    units: Option<ColumnUnits<'_>>,
+    coef: ArrayView2<'_, f64>,
+) -> Result<Array2<T>> {
+    memory::filled_by((x.n_rows(), coef.nrows()), |out| scores_into(exec, x, units, coef, out))
 }
 
 /// Writes `f(w_c, x_i) = sum_d sign(w_cd) min(u_id, |w_cd|)` for every row `i` and class `c`, where

@@ -37,7 +37,7 @@ pub fn simplex_maximum(
     let mass: f64 = alpha.iter().sum();
     if !((mass - 1.0).abs() < 1e-9 && alpha.iter().all(|&a| a >= 0.0)) {
         let expected = "weights are non-negative and add up to 1";
-        return Err(Error::Parameter { name: "the sum of alpha", value: mass, expected });
+        return Err(Error::parameter("the sum of alpha", mass, expected));
     }
     let gradient_at = |alpha: &[f64]| -> Vec<f64> {
         let product =

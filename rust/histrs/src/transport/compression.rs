@@ -99,7 +99,7 @@ pub fn histogram_compression_loss<'a, T: Element>(
     if pairs.ground.forbids {
         let expected =
             "a ground distance of prototypes is finite; give forbidden moves a large cost";
-        return Err(Error::Parameter { name: "M", value: f64::INFINITY, expected });
+        return Err(Error::parameter("M", f64::INFINITY, expected));
     }
     check_symmetric(&pairs.ground.costs)?;
     let problem = Problem { to_self: SelfTransport::new(&pairs)?, pairs, neighborhood };
@@ -321,7 +321,7 @@ fn check_symmetric(m: &Costs<'_>) -> Result<()> {
         Some((_, value)) => {
             let expected = "an entry below the diagonal differs from that above; the ground \
                             distance of prototypes is symmetric";
-            Err(Error::Parameter { name: "M", value, expected })
+            Err(Error::parameter("M", value, expected))
         }
         None => Ok(()),
     }

@@ -2,17 +2,18 @@
 
 use std::collections::HashMap;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
+use crate::stop::{Stop, with_stop};
 use crate::transport::cascade::{PATIENCE, PendingSet, WARM_STEPS, in_single};
 use crate::transport::costs::Costs;
 use crate::transport::engine::solve;
 use crate::transport::epsilon_scaling::scale_epsilon;
 use crate::transport::job::{Job, Limits, Marginals, Pairing, Solved, Status};
 use crate::transport::log_domain::LogDomain;
-use crate::transport::masses::{check_bins, check_masses, rounding};
+use crate::transport::masses::{check_bins, check_masses, check_tol, rounding};
 use crate::transport::newton::refine;
 use crate::transport::order::{Pair, Pairs, distinct};
 use crate::transport::problem::{Block, Ground, Kernels};
@@ -26,10 +27,8 @@ use crate::transport::step::Domain;
 pub struct Sinkhorn {
     /// Weight of the entropy, `1/lambda` in the paper, in the units of the cost matrix.
     pub reg: f64,
-    /// Largest L1 error of a marginal, as a part of the mass.
-    pub tol: f64,
-    /// Most iterations of a pair.
-    pub max_iter: usize,
+    /// At a largest L1 error of a marginal, as a part of the mass; of each pair.
+    pub stop: Stop,
     /// `tr(T M) - reg h(T)` instead of `tr(T M)`.
     pub regularized: bool,
     /// Whether the dual variables are kept.
@@ -40,22 +39,13 @@ impl Sinkhorn {
     /// Distances `tr(T M)` with this weight of the entropy, to a relative error of 1e-6 in at most
     /// 10,000 iterations, without dual variables.
     pub const fn new(reg: f64) -> Self {
-        Self { reg, tol: 1e-6, max_iter: 10_000, regularized: false, potentials: false }
+        let stop = Stop::new(1e-6, 10_000);
+        Self { reg, stop, regularized: false, potentials: false }
     }
 
     /// With another [`reg`](Self::reg).
     pub const fn with_reg(self, reg: f64) -> Self {
         Self { reg, ..self }
-    }
-
-    /// With another [`tol`](Self::tol).
-    pub const fn with_tol(self, tol: f64) -> Self {
-        Self { tol, ..self }
-    }
-
-    /// With another [`max_iter`](Self::max_iter).
-    pub const fn with_max_iter(self, max_iter: usize) -> Self {
-        Self { max_iter, ..self }
     }
 
     /// With another [`regularized`](Self::regularized).
@@ -68,6 +58,8 @@ impl Sinkhorn {
         Self { potentials, ..self }
     }
 }
+
+with_stop!(Sinkhorn);
 
 /// Sinkhorn distances between the rows of `x` and those of `y`; `y = None` means `y = x`, and
 /// computes each pair once when `m` is symmetric.
@@ -82,9 +74,9 @@ impl Sinkhorn {
 ///
 /// # Errors
 ///
-/// [`Error::Shape`] when `m` has not a row for each column of `x` and a column for each column of
-/// `y`; [`Error::GroundDistance`], [`Error::Negative`] and [`Error::NotFinite`] at the first bad
-/// entry; [`Error::Mass`] when two rows do not sum alike or one is empty; [`Error::Parameter`]
+/// [`Error::Shape`](crate::Error::Shape) when `m` has not a row for each column of `x` and a column for each column of
+/// `y`; [`Error::GroundDistance`](crate::Error::GroundDistance), [`Error::Negative`](crate::Error::Negative) and [`Error::NotFinite`](crate::Error::NotFinite) at the first bad
+/// entry; [`Error::Mass`](crate::Error::Mass) when two rows do not sum alike or one is empty; [`Error::Parameter`](crate::Error::Parameter)
 /// when `reg` or `tol` is not positive, or `reg` is so small that it underflows.
 ///
 /// # Examples
@@ -147,11 +139,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
         options: &'a Sinkhorn,
     ) -> Result<Self> {
         let ground = Ground::new(m, options.reg, !options.regularized)?;
-        if options.tol.is_nan() || options.tol <= 0.0 {
-            let expected =
-                "it must be positive; 1e-9 is as small as double precision is sure to reach";
-            return Err(Error::Parameter { name: "tol", value: options.tol, expected });
-        }
+        check_tol(options.stop)?;
         let other = y.unwrap_or(x);
         let (n, m) = ground.costs.dim();
         check_bins("the number of rows of M", n, x.n_columns())?;
@@ -240,7 +228,7 @@ impl<'a, 'm, T: Element> AllPairs<'a, 'm, T> {
     pub(super) fn solve_cascade(&self, block: &Block, mut jobs: Vec<Job>) -> Result<Vec<Solved>> {
         let Block { marginals, bins, pairing, .. } = block;
         let kernels: &Kernels = block.kernels.as_ref().unwrap_or(self.ground.whole());
-        let Sinkhorn { tol, max_iter, .. } = *self.options;
+        let Stop { tol, max_iter, .. } = self.options.stop;
         let mut pending = PendingSet::new(jobs.len())?;
         if self.ground.fits_single() {
             let (limits, is_final) = in_single::<T>(tol, max_iter);

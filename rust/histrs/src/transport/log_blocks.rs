@@ -201,7 +201,7 @@ impl WithSimd for Finish<'_> {
 #[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
-    use crate::transport::draws::Draws;
+    use crate::random::Random;
 
     #[test]
     fn sums_are_their_definition_in_as_many_blocks_as_it_takes() {
@@ -214,7 +214,7 @@ mod tests {
             let blocks = Blocks::new(n_rows, n_columns, &matrix).unwrap();
             assert_eq!(blocks.as_ref().map(|blocks| blocks.packed.len()), n_blocks);
             let Some(blocks) = blocks else { continue };
-            let mut draws = Draws(7);
+            let mut draws = Random(7);
             for size in [1.0, 1000.0] {
                 let values: Vec<f64> =
                     (0..n_columns * stride).map(|_| size * (draws.unit() - 0.5)).collect();

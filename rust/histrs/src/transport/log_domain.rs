@@ -431,7 +431,7 @@ fn log_residual_of_row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::draws::Draws;
+    use crate::random::Random;
     use proptest::prelude::*;
 
     const STRIDE: usize = 32;
@@ -464,7 +464,7 @@ mod tests {
         ) {
             let m = if equal { n } else { m };
             let pairing = if equal { Pairing::Equal } else { Pairing::Different };
-            let mut draws = Draws(seed);
+            let mut draws = Random(seed);
             let mut unit = || draws.unit();
             let costs: Vec<f64> = (0..n * m).map(|_| range * unit()).collect();
             let cost = |i: usize, j: usize| if equal { costs[i.min(j) * m + i.max(j)] } else { costs[i * m + j] };

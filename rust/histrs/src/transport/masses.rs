@@ -4,6 +4,7 @@ use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::simd::Element;
+use crate::stop::Stop;
 
 /// Largest part of the mass, of data in double and in single precision, by which rows that are to
 /// have one mass may differ.
@@ -12,6 +13,15 @@ const ROUNDING: (f64, f64) = (1e-6, 1e-4);
 pub(super) fn check_bins(what: &'static str, found: usize, expected: usize) -> Result<()> {
     let cure = "the ground distance has a row for each column of X and a column for each of Y";
     check_length(what, found, expected, cure)
+}
+
+/// Fails unless a tolerance can be met.
+pub(super) fn check_tol(stop: Stop) -> Result<()> {
+    if stop.tol > 0.0 {
+        return Ok(());
+    }
+    let expected = "it must be positive; 1e-9 is as small as double precision is sure to reach";
+    Err(Error::parameter("tol", stop.tol, expected))
 }
 
 /// Fails unless all rows of `x` and `y` are histograms of one mass, which is returned; without

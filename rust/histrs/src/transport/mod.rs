@@ -1,6 +1,18 @@
 //! Optimal transport between histograms: entropy-regularised, the Sinkhorn distance, and exact, the
 //! earth mover's distance.
 //!
+//! ```
+//! use histrs::prelude::*;
+//! use ndarray::array;
+//!
+//! let (x, m) = (array![[1.0_f64, 0.0], [0.25, 0.75]], array![[0.0, 1.0], [1.0, 0.0]]);
+//! let (exec, x) = (Executor::new(0)?, HistogramMatrix::dense(x.view()));
+//! let found = sinkhorn_distances(&exec, &x, None, m.view(), &Sinkhorn::new(0.01))?;
+//! assert!((found.values[[0, 1]] - 0.75).abs() < 1e-3);
+//! assert_eq!(emd_distances(&exec, &x, None, m.view())?[[0, 1]], 0.75);
+//! # Ok::<(), histrs::Error>(())
+//! ```
+//!
 //! Source: Kusner, Kolkin, Tyree and Weinberger, *Image data compression for covariance and
 //! histogram descriptors*, 2015 (equation 3), after Cuturi, *Sinkhorn distances: lightspeed
 //! computation of optimal transport*, NIPS 2013.
@@ -43,7 +55,6 @@ mod cascade;
 mod compression;
 mod costs;
 mod distances;
-mod draws;
 mod emd;
 mod engine;
 mod epsilon_scaling;
@@ -71,12 +82,16 @@ mod step;
 mod unbalanced;
 
 pub use barycenter::{Barycenter, Barycenters, sinkhorn_barycenters};
-pub use compression::{HistogramLoss, histogram_compression_loss};
 pub use costs::Costs;
 pub use distances::{Sinkhorn, sinkhorn_distances};
 pub use emd::{emd_distances, emd_pairs, emd_plan};
-pub use masses::check_masses;
 pub use pairs::{SinkhornPairs, sinkhorn_pairs};
 pub use relaxation::{Cost, Relaxation, RelaxedSinkhorn};
 pub use results::SinkhornDistances;
 pub use unbalanced::relaxed_distances;
+// For the bindings of Python, which has the iteration around these steps; no part of the interface.
+#[doc(hidden)]
+pub use {
+    compression::{HistogramLoss, histogram_compression_loss},
+    masses::check_masses,
+};

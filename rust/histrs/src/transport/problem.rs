@@ -60,7 +60,7 @@ impl<'a> Ground<'a> {
         let costs = costs.into();
         if !(reg > 0.0 && reg.is_finite()) {
             let expected = "it must be positive and finite; a tenth of the median of M is a start";
-            return Err(Error::Parameter { name: "reg", value: reg, expected });
+            return Err(Error::parameter("reg", reg, expected));
         }
         if let Some(((row, column), value)) = costs.bad_entry() {
             return Err(Error::GroundDistance { row, column, value });
@@ -69,7 +69,7 @@ impl<'a> Ground<'a> {
         if largest > LARGEST_EXPONENT {
             let expected = "it underflows, being less than a billionth of the largest entry of M; \
                             raise it, or compute the exact distance, emd_distances";
-            return Err(Error::Parameter { name: "reg", value: reg, expected });
+            return Err(Error::parameter("reg", reg, expected));
         }
         let symmetric = costs.is_symmetric();
         Ok(Self { costs, reg, largest, forbids, with_cost, symmetric, whole: Kernels::default() })

@@ -1,6 +1,7 @@
 //! What the marginals of a plan are held to, and what is returned of it.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, from_name};
+use crate::stop::{Stop, with_stop};
 
 /// Largest penalty over the regularisation: beyond, potentials are not resolved.
 const LARGEST_PENALTY: f64 = 1e9;
@@ -28,21 +29,10 @@ pub enum Cost {
     Regularized,
 }
 
-impl std::str::FromStr for Cost {
-    type Err = Error;
-
-    fn from_str(name: &str) -> Result<Self> {
-        match name {
-            "transport" => Ok(Self::Transport),
-            "penalized" => Ok(Self::Penalized),
-            "regularized" => Ok(Self::Regularized),
-            _ => Err(Error::Unknown {
-                name: "cost",
-                value: name.into(),
-                known: "\"transport\", \"penalized\" or \"regularized\"",
-            }),
-        }
-    }
+from_name! { Cost, "cost", "use \"transport\", \"penalized\" or \"regularized\"",
+    "transport" => Transport,
+    "penalized" => Penalized,
+    "regularized" => Regularized,
 }
 
 /// What is computed of each pair, and how far.
@@ -53,11 +43,9 @@ pub struct RelaxedSinkhorn {
     pub reg: f64,
     /// What the marginals are held to.
     pub relaxation: Relaxation,
-    /// Largest L1 error of a marginal, in units of the geometric mean of both masses, or of the mass
-    /// that moves.
-    pub tol: f64,
-    /// Most iterations of a pair.
-    pub max_iter: usize,
+    /// At a largest L1 error of a marginal, in units of the geometric mean of both masses, or of the
+    /// mass that moves; of each pair.
+    pub stop: Stop,
     /// What is returned.
     pub cost: Cost,
     /// Whether the dual variables are kept.
@@ -68,18 +56,8 @@ impl RelaxedSinkhorn {
     /// Costs of transport with this weight of the entropy, to a relative error of 1e-6 in at most
     /// 10,000 iterations, without dual variables.
     pub const fn new(reg: f64, relaxation: Relaxation) -> Self {
-        let cost = Cost::Transport;
-        Self { reg, relaxation, tol: 1e-6, max_iter: 10_000, cost, potentials: false }
-    }
-
-    /// With another [`tol`](Self::tol).
-    pub const fn with_tol(self, tol: f64) -> Self {
-        Self { tol, ..self }
-    }
-
-    /// With another [`max_iter`](Self::max_iter).
-    pub const fn with_max_iter(self, max_iter: usize) -> Self {
-        Self { max_iter, ..self }
+        let stop = Stop::new(1e-6, 10_000);
+        Self { reg, relaxation, stop, cost: Cost::Transport, potentials: false }
     }
 
     /// With another [`cost`](Self::cost).
@@ -93,13 +71,14 @@ impl RelaxedSinkhorn {
     }
 }
 
+with_stop!(RelaxedSinkhorn);
+
 impl RelaxedSinkhorn {
     /// Fails unless the marginals can be held to what is asked.
     pub(super) fn check_relaxation(&self) -> Result<()> {
         match self.relaxation {
             Relaxation::Penalties(penalties) => {
-                let error =
-                    |value, expected| Err(Error::Parameter { name: "reg_m", value, expected });
+                let error = |value, expected| Err(Error::parameter("reg_m", value, expected));
                 for value in penalties {
                     if value.is_nan() || value <= 0.0 {
                         return error(value, "it must be positive; infinity keeps a marginal");
@@ -119,7 +98,7 @@ impl RelaxedSinkhorn {
             }
             Relaxation::Mass(Some(value)) if !(value >= 0.0 && value.is_finite()) => {
                 let expected = "it must be finite and not negative";
-                Err(Error::Parameter { name: "mass", value, expected })
+                Err(Error::parameter("mass", value, expected))
             }
             Relaxation::Mass(_) => Ok(()),
         }

@@ -284,7 +284,7 @@ fn exponential_of_row<T: Elementary>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::draws::Draws;
+    use crate::random::Random;
     use crate::transport::product::Packed;
 
     const WIDTH: usize = GROUP;
@@ -300,7 +300,7 @@ mod tests {
     /// A third of the bins are empty, and a potential of the third lane is too large; one of the
     /// fourth would be, but for its bin, which is empty.
     fn lanes(n: usize, m: usize, pairing: Pairing, seed: u64) -> Lanes {
-        let mut draws = Draws(seed);
+        let mut draws = Random(seed);
         let mut rows = |n: usize| -> Vec<[f64; WIDTH]> {
             (0..n).map(|_| std::array::from_fn(|_| draws.unit())).collect()
         };

@@ -51,7 +51,7 @@ impl StoredDistances {
     ///
     /// # Errors
     ///
-    /// As [`DistanceKernel::matrix`], where what overflows single precision overflows, and
+    /// As [`DistanceKernel::gram`], where what overflows single precision overflows, and
     /// [`Error::Shape`] unless `factor` has a row for each of `x`.
     ///
     /// # Examples

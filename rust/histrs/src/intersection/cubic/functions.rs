@@ -42,7 +42,7 @@ impl CubicFunctions {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `alpha` has not one row for every stored row, [`Error::Number`] where
+    /// [`Error::Shape`] when `alpha` has not one row for every stored row, [`Error::Parameter`] where
     /// `n_knots` is 0.
     pub fn new(
         exec: &Executor,
@@ -53,7 +53,7 @@ impl CubicFunctions {
     ) -> Result<Self> {
         columns.check_rows(alpha.nrows())?;
         if n_knots == Some(0) {
-            return Err(Error::Number { name: "n_knots", value: 0, expected: "1 at least" });
+            return Err(Error::parameter("n_knots", 0, "1 at least"));
         }
         let n_outputs = alpha.ncols();
         let alpha = alpha.as_standard_layout();
@@ -120,11 +120,11 @@ impl CubicFunctions {
     /// let x = array![[3.0], [6.0]];
     /// let columns = SortedColumns::new(&exec, &HistogramMatrix::dense(x.view()))?;
     /// let functions = CubicFunctions::new(&exec, &columns, array![[1.0], [2.0]].view(), 0.0, None)?;
-    /// let scores = functions.evaluate(&exec, &HistogramMatrix::dense(array![[9.0]].view()))?;
+    /// let scores = functions.predict(&exec, &HistogramMatrix::dense(array![[9.0]].view()))?;
     /// assert_eq!(scores, array![[288.0]]);
     /// # Ok::<(), histrs::Error>(())
     /// ```
-    pub fn evaluate<T: Element>(
+    pub fn predict<T: Element>(
         &self,
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,

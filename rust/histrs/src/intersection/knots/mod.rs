@@ -47,14 +47,10 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Number`] unless `1 <= n_knots <= 255`.
+    /// [`Error::Parameter`] unless `1 <= n_knots <= 255`.
     pub fn new(exec: &Executor, columns: &SortedColumns, n_knots: usize) -> Result<Self> {
         if !(1..=MAX_KNOTS).contains(&n_knots) {
-            return Err(Error::Number {
-                name: "n_knots",
-                value: n_knots as i128,
-                expected: "1 to 255 knots per column",
-            });
+            return Err(Error::parameter("n_knots", n_knots, "1 to 255 knots per column"));
         }
         let (n_rows, n_columns) = (columns.n_rows(), columns.n_columns());
         let numbers = memory::copied(columns.numbers())?;
@@ -108,7 +104,7 @@ impl KnotProjection {
     ///
     /// # Errors
     ///
-    /// [`Error::Number`] for a row number that is not there.
+    /// [`Error::Parameter`] for a row number that is not there.
     pub fn select(&self, exec: &Executor, rows: &[i64]) -> Result<Self> {
         let mut number = memory::filled(None, self.n_rows)?;
         for row in row_numbers("rows", rows, self.n_rows)? {

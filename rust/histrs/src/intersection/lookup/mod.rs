@@ -131,11 +131,7 @@ impl LookupTable {
         compact: Option<Option<&[f64]>>,
     ) -> Result<Self> {
         if !(2..=usize::from(u16::MAX)).contains(&n_bins) {
-            return Err(Error::Number {
-                name: "n_bins",
-                value: n_bins as i128,
-                expected: "2 to 65535 cells per column",
-            });
+            return Err(Error::parameter("n_bins", n_bins, "2 to 65535 cells per column"));
         }
         columns.check_rows(alpha.nrows())?;
         if 2 * columns.numbers().len() < columns.n_columns() {
@@ -232,7 +228,7 @@ impl LookupTable {
     ///
     /// [`Error::Shape`] when `x` has another number of columns, [`Error::Negative`] or
     /// [`Error::NotFinite`] at its first bad entry.
-    pub fn evaluate<T: Element>(
+    pub fn predict<T: Element>(
         &self,
         exec: &Executor,
         x: &HistogramMatrix<'_, T>,
@@ -286,7 +282,7 @@ impl LookupTable {
     /// # Errors
     ///
     /// [`Error::Shape`] when `x` has another number of columns.
-    pub fn evaluate_bytes(&self, exec: &Executor, x: ArrayView2<'_, u8>) -> Result<Array2<f64>> {
+    pub fn predict_bytes(&self, exec: &Executor, x: ArrayView2<'_, u8>) -> Result<Array2<f64>> {
         let is_whole = self.held.is_none() && x.ncols() == self.n_columns;
         if let Some(bytes) = self.bytes.as_ref().filter(|_| is_whole) {
             return Ok(bytes.evaluate_dense(exec, &x)?.0);
@@ -294,7 +290,7 @@ impl LookupTable {
         let single = memory::collected(x.iter().map(|&value| f32::from(value)))?;
         let shaped = ArrayView2::from_shape(x.dim(), &single)
             .map_err(|_| Error::out_of_memory::<f32>(&[x.nrows(), x.ncols()]))?;
-        self.evaluate(exec, &HistogramMatrix::dense(shaped))
+        self.predict(exec, &HistogramMatrix::dense(shaped))
     }
 }
 

@@ -56,7 +56,7 @@ impl<T: Element> LowRankInverse<T> {
     ) -> Result<Self> {
         if !(s > 0.0 && s.is_finite()) {
             let expected = "it is divided by: positive and finite";
-            return Err(Error::Parameter { name: "s", value: s, expected });
+            return Err(Error::parameter("s", s, expected));
         }
         let (rank, n_rows) = factor_transposed.dim();
         let root = root.map(|root| {

@@ -15,12 +15,13 @@ use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::Element;
+use crate::stop::{Stop, with_stop};
 use crate::transport::barycenter::iteration::{Iteration, Stage};
 use crate::transport::barycenter::kernel::LogKernel;
 use crate::transport::cascade::WARM_STEPS;
 use crate::transport::costs::Costs;
 use crate::transport::epsilon_scaling::{COARSE_ERROR, COARSER};
-use crate::transport::masses::{check_bins, check_masses};
+use crate::transport::masses::{check_bins, check_masses, check_tol};
 use crate::transport::problem::{Bins, Dense, Ground};
 
 /// Largest `M / reg` at which the iteration begins.
@@ -32,10 +33,8 @@ const COARSEST: f64 = 20.0;
 pub struct Barycenter {
     /// Weight of the entropy, in the units of the cost matrix.
     pub reg: f64,
-    /// Largest L1 error of a marginal, as a part of the mass.
-    pub tol: f64,
-    /// Most iterations.
-    pub max_iter: usize,
+    /// At a largest L1 error of a marginal, as a part of the mass.
+    pub stop: Stop,
     /// That of Sinkhorn divergences instead of regularised costs.
     pub debiased: bool,
 }
@@ -44,17 +43,7 @@ impl Barycenter {
     /// The barycentre of regularised costs with this weight of the entropy, to a relative error of 1e-7
     /// in at most 10,000 iterations.
     pub const fn new(reg: f64) -> Self {
-        Self { reg, tol: 1e-7, max_iter: 10_000, debiased: false }
-    }
-
-    /// With another [`tol`](Self::tol).
-    pub const fn with_tol(self, tol: f64) -> Self {
-        Self { tol, ..self }
-    }
-
-    /// With another [`max_iter`](Self::max_iter).
-    pub const fn with_max_iter(self, max_iter: usize) -> Self {
-        Self { max_iter, ..self }
+        Self { reg, stop: Stop::new(1e-7, 10_000), debiased: false }
     }
 
     /// With another [`debiased`](Self::debiased).
@@ -62,6 +51,8 @@ impl Barycenter {
         Self { debiased, ..self }
     }
 }
+
+with_stop!(Barycenter);
 
 /// What [`sinkhorn_barycenters`] found.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,10 +115,7 @@ pub fn sinkhorn_barycenters<'a, T: Element>(
     options: &Barycenter,
 ) -> Result<Barycenters> {
     let ground = Ground::new(m, options.reg, false)?;
-    if options.tol.is_nan() || options.tol <= 0.0 {
-        let expected = "it must be positive; 1e-9 is as small as double precision is sure to reach";
-        return Err(Error::Parameter { name: "tol", value: options.tol, expected });
-    }
+    check_tol(options.stop)?;
     let (n, m) = ground.costs.dim();
     check_bins("the number of rows of M", n, x.n_columns())?;
     if options.debiased {
@@ -148,12 +136,12 @@ pub fn sinkhorn_barycenters<'a, T: Element>(
         };
         exec.for_chunks(&mut iterations, 1, |_, one| {
             for iteration in one {
-                let left = options.max_iter.saturating_sub(iteration.n_iter);
+                let left = options.stop.max_iter.saturating_sub(iteration.n_iter);
                 let Some(factor) = finer else {
-                    iteration.run(exec, &stage, options.tol, left)?;
+                    iteration.run(exec, &stage, options.stop.tol, left)?;
                     continue;
                 };
-                let tol = options.tol.max(COARSE_ERROR);
+                let tol = options.stop.tol.max(COARSE_ERROR);
                 iteration.run(exec, &stage, tol, WARM_STEPS.min(left / 2))?;
                 iteration.rescale(factor);
             }
@@ -222,7 +210,7 @@ fn normalised(weights: ArrayView1<'_, f64>) -> Result<Vec<f64>> {
     let largest = weights.iter().copied().fold(0.0, f64::max);
     if let Some(&value) = bad.or((largest == 0.0).then_some(&0.0)) {
         let expected = "weights are finite and non-negative, and one at least is positive";
-        return Err(Error::Parameter { name: "weights", value, expected });
+        return Err(Error::parameter("weights", value, expected));
     }
     let mut weights = memory::collected(weights.iter().map(|w| w / largest))?;
     let sum: f64 = weights.iter().sum();

@@ -102,7 +102,7 @@ pub(super) fn least(costs: &[i64], others: &[i64]) -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::draws::Draws;
+    use crate::random::Random;
     use proptest::prelude::*;
 
     proptest! {
@@ -115,7 +115,7 @@ mod tests {
             shift in -1000_i64..2000,
             seed: u64,
         ) {
-            let mut draws = Draws(seed);
+            let mut draws = Random(seed);
             let mut numbers =
                 |n: usize, from: i64| (0..n).map(|_| from + draws.below(largest) as i64).collect::<Vec<_>>();
             let (costs, sources, targets) = (numbers(n * m, shift), numbers(n, 0), numbers(m, 0));

@@ -215,7 +215,7 @@ impl Tree {
 mod tests {
     use super::*;
     use crate::exec::Executor;
-    use crate::transport::draws::Draws;
+    use crate::random::Random;
     use crate::transport::emd::problem::Problem;
     use crate::transport::emd::start::start;
     use proptest::prelude::*;
@@ -223,12 +223,12 @@ mod tests {
     /// A problem of whole masses, and a sequence of numbers to draw from.
     struct Sample {
         problem: Problem,
-        draws: Draws,
+        draws: Random,
     }
 
     impl Sample {
         fn new(n: usize, m: usize, [most, costs]: [usize; 2], seed: u64) -> Self {
-            let mut sample = Self { problem: Problem::default(), draws: Draws(seed) };
+            let mut sample = Self { problem: Problem::default(), draws: Random(seed) };
             let mut masses =
                 |n: usize| (0..n).map(|_| 1 + sample.draws.below(most) as i64).collect::<Vec<_>>();
             let (mut supplies, mut demands) = (masses(n), masses(m));

@@ -188,7 +188,7 @@ struct Outputs<'a, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::draws::Draws;
+    use crate::random::Random;
     use crate::transport::engine::GROUP;
     use crate::transport::log_domain::{Axis, Exponents};
     use crate::transport::product::Packed;
@@ -318,7 +318,7 @@ mod tests {
 
     /// Lanes of random histograms, some bins empty, and potentials.
     fn random_lanes((n, m): (usize, usize), hold: Hold, pairing: Pairing, seed: u64) -> Vec<Lane> {
-        let mut draws = Draws(seed);
+        let mut draws = Random(seed);
         let mut histogram = |n: usize, mass: f64| -> Vec<f64> {
             let some = |draw: f64, k: usize| if draw < 0.3 && k > 0 { 0.0 } else { draw };
             let values: Vec<f64> = (0..n).map(|k| some(draws.unit() + 1e-3, k)).collect();
@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn no_bin_is_filled_for_a_rest_that_is_rounding() {
         fn moved<T: Elementary>(seed: u64) {
-            let mut draws = Draws(seed);
+            let mut draws = Random(seed);
             let mut lanes = |low: f64, high: f64| -> Vec<T> {
                 (0..GROUP).map(|_| T::from_f64(low + (high - low) * draws.unit())).collect()
             };

@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::simd::Element;
+use crate::stop::Stop;
 use crate::transport::cascade::{PATIENCE, PendingSet, in_single};
 use crate::transport::engine::solve;
 use crate::transport::epsilon_scaling::scale_epsilon;
@@ -9,7 +10,6 @@ use crate::transport::job::{Job, Limits, Solved, Status};
 use crate::transport::newton::refine;
 use crate::transport::order::Pair;
 use crate::transport::problem::{Block, Kernels};
-use crate::transport::relaxation::RelaxedSinkhorn;
 use crate::transport::relaxed::{Hold, Relaxed};
 use crate::transport::results::Found;
 use crate::transport::unbalanced::Problem;
@@ -47,7 +47,7 @@ impl<T: Element> Problem<'_, '_, T> {
     fn solve_cascade(&self, block: &Block, hold: Hold, mut jobs: Vec<Job>) -> Result<Vec<Solved>> {
         let Block { marginals, bins, pairing, .. } = block;
         let kernels: &Kernels = block.kernels.as_ref().unwrap_or(self.ground.whole());
-        let RelaxedSinkhorn { tol, max_iter, .. } = *self.options;
+        let Stop { tol, max_iter, .. } = self.options.stop;
         let mut pending = PendingSet::new(jobs.len())?;
         seed(block, hold, &mut jobs);
         if self.ground.fits_single() && self.masses_fit_single(&jobs) {
@@ -101,7 +101,7 @@ impl<T: Element> Problem<'_, '_, T> {
             Hold::Mass => Vec::new(),
         };
         let unaccelerated_after = if hold == Hold::Mass { UNACCELERATED_AFTER } else { usize::MAX };
-        let steps = (self.options.max_iter, unaccelerated_after);
+        let steps = (self.options.stop.max_iter, unaccelerated_after);
         scale_epsilon(
             &self.ground,
             block,

@@ -13,7 +13,7 @@ use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::Element;
 use crate::transport::job::Pairing;
-use crate::transport::masses::{check_bins, rounding};
+use crate::transport::masses::{check_bins, check_tol, rounding};
 use crate::transport::order::{Pair, Pairs, distinct};
 use crate::transport::problem::{Block, Ground};
 use crate::transport::relaxation::{Cost, Relaxation, RelaxedSinkhorn};
@@ -69,10 +69,7 @@ pub fn relaxed_distances<'a, T: Element>(
     options: &RelaxedSinkhorn,
 ) -> Result<SinkhornDistances<T>> {
     let ground = Ground::new(m, options.reg, false)?;
-    if options.tol.is_nan() || options.tol <= 0.0 {
-        let expected = "it must be positive; 1e-9 is as small as double precision is sure to reach";
-        return Err(Error::Parameter { name: "tol", value: options.tol, expected });
-    }
+    check_tol(options.stop)?;
     options.check_relaxation()?;
     let other = y.unwrap_or(x);
     check_bins("the number of rows of M", m.nrows(), x.n_columns())?;
