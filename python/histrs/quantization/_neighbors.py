@@ -312,7 +312,7 @@ class CodeNeighbors(BaseEstimator):
     ) -> None:
         _check_metric(quantizer.metric_)
         if len(codes) == 0:
-            raise ValueError("codes have 0 rows: an index has at least one.")
+            raise ValueError("codes have 0 rows: give at least one row.")
         # A quantizer that learns on has new codewords, which these codes do not name.
         self.quantizer_, self.metric_ = copy(quantizer), self.metric
         self.codes_, self.ids_ = codes[:0], np.empty(0, np.int64)
@@ -333,7 +333,9 @@ class CodeNeighbors(BaseEstimator):
         numbers = [self._list_numbers()]
         if self.rows_ is not None:
             if not isinstance(rows, np.ndarray):
-                raise ValueError("rerank keeps rows as they are, and these are sparse: give dense.")
+                raise ValueError(
+                    "rerank keeps rows as they are, and X is sparse: give a dense array."
+                )
             self.rows_ = _joined(self.rows_, rows)
         if self.norms_ is not None:
             self.norms_ = _joined(self.norms_, self._squared_norms(codes))
