@@ -170,7 +170,7 @@ def _details(result: Result, letter: str) -> list[str]:
     lines += [f"`{result['command']}`{f' on machine {letter}' if letter else ''}", ""]
     others = result["cores_used_by_others"]
     if others is not None and others > 0.1:
-        lines += [f"**Others kept {others:.2f} cores busy meanwhile.**", ""]
+        lines += [f"**Other programs kept {others:.2f} cores busy meanwhile.**", ""]
     if not result["valid"]:
         lines += ["**A check failed: the times below compare different things.**", ""]
     lines += _sides(result)

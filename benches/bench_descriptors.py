@@ -83,7 +83,7 @@ def assign(quick: bool) -> Trial:
         sides,
         targets=targets,
         # Words that are equally near to seven digits.
-        checks=[Check("part of the features with another word than in float64", moved, limit=1e-3)],
+        checks=[Check("fraction of features with another word than in float64", moved, limit=1e-3)],
         figures=lambda m: [
             Figure(f"{side.name}: a feature", m.median(side.name) / len(stacked) * 1e6, "us")
             for side in sides

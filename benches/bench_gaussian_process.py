@@ -150,8 +150,8 @@ def kernel_product(quick: bool, *, kind: str) -> Trial:
         note=f"{n:,} x {X.shape[1]}: {source}. 'one' and 'ten' are numbers of right-hand sides. "
         "Times are divided by the values that are not 0. 'streaming' reads an array of as many "
         "8-byte values in all threads; on small data both sides work in the cache. 'copy by the "
-        "same index' reads and writes a row of the right-hand sides for each of these values, in "
-        "the order of the values of a column, and nothing else: a compiled loop.",
+        "same index' is a compiled loop. For each of these values, in the order of a column, it "
+        "only reads and writes a row of the right-hand sides.",
     )
 
 
@@ -218,14 +218,14 @@ def column_memory(quick: bool) -> Trial:
         ],
         checks=[
             Check(
-                "values that are not stored, for all that they are not 0",
+                "values that are not 0, but not stored",
                 lambda results: {k: max(0, stored[k] - r["stored"]) for k, r in results.items()},
                 limit=0,
             )
         ],
         table=table,
-        note="The data of the rows above, float64; the times are those of sorting, in all threads. "
-        "A value is one that is not 0; what zeros take is shared out among them.",
+        note="The data of the products above, in float64. Times are those of sorting, in all "
+        "threads. Values are those that are not 0; the memory of zeros is divided among them.",
     )
 
 
@@ -361,8 +361,8 @@ def fit(quick: bool, *, kind: str) -> Trial:
         ],
         figures=figures,
         note=f"{n:,} x {data().X.shape[1]} in ten classes, noise {NOISE}, rows of sum 1: "
-        f"{data().source}. The Gram matrix is histrs' own `intersection_kernel`, the fastest there "
-        "is; the factorisation is LAPACK's by `scipy.linalg.cho_factor` in all threads. The "
+        f"{data().source}. The Gram matrix is histrs' own `intersection_kernel`, the fastest that "
+        "we know; the factorisation is LAPACK's by `scipy.linalg.cho_factor` in all threads. The "
         "reference for the authors' C++ is for 10,000 x 784 on one core, from another run.",
     )
 
@@ -478,9 +478,9 @@ def growth(quick: bool) -> Trial:
         note=f"A smooth additive function of {X_test.shape[1]} uniform features with noise of "
         f"standard deviation {function.noise}; `IntersectionGPRegressor(noise={NOISE}, "
         "solver='cg', optimizer=None)`, default tol. The RMSE is to the function without its "
-        "noise. Peak memory is that of the whole process, with interpreter, libraries and data. A "
-        "cost that does not grow, the factor of the knots, makes the exponent over all sizes "
-        "smaller; the last decade hardly notices it.",
+        "noise. Peak memory is that of the whole process, with interpreter, libraries and data. "
+        "The factorisation of the knots has a constant cost, which makes the exponent over all "
+        "sizes smaller. It hardly matters in the last decade.",
     )
 
 
@@ -562,7 +562,7 @@ def boosting(quick: bool) -> Trial:
         ],
         checks=[_peers.no_worse_than_boosting(ours), _peers.no_worse_than_boosting(levels)],
         figures=figures,
-        note=f"{n:,} x {d}, the function of the row above; both with their defaults "
+        note=f"{n:,} x {d}, the function of the benchmark above; both with their defaults "
         f"(ours with noise={NOISE} and optimizer=None).",
     )
 
@@ -632,7 +632,7 @@ def many_classes(quick: bool) -> Trial:
     def figures(m: Measured):
         found = m.digests[ours]
         return [
-            Figure("stored share of the values", 100 * data().X.nnz / (n * d), "%"),
+            Figure("stored fraction of the values", 100 * data().X.nnz / (n * d), "%"),
             Figure("iterations of a class", found["n_iter"]),
             Figure("an iteration, all classes", m.median(ours) / found["n_iter"], "s"),
             Figure("accuracy on the test rows", 100 * found["accuracy"], "%"),
@@ -761,9 +761,9 @@ def prediction(quick: bool, *, kind: str) -> Trial:
         ],
         figures=figures,
         note=f"{n_test:,} rows of float32 and {X.shape[1]} columns, ten classes, {n:,} training "
-        f"rows, n_bins=100: {data.source}. The public `decision_function`, with its validation of "
-        "the input; 'core alone' is without. 'row by row' is a call for each row; the core alone "
-        "uses one thread for it, the estimator as many as it does.",
+        f"rows, n_bins=100: {data.source}. Times are those of `decision_function`, with validation "
+        "of the input; 'core alone' is without validation. 'row by row' makes a call for each "
+        "row; 'core alone' then uses one thread, and the estimator its default.",
     )
 
 
@@ -815,7 +815,7 @@ def prediction_by_default(quick: bool) -> Trial:
             Figure(f"{name}: a row", m.median(name) / n_test * 1e6, "us") for name in (F, B, L)
         ],
         note=f"{n_test:,} rows of {d} counts up to 60, ten classes, {n:,} training rows, "
-        "n_bins=100, features weighted by their scale as is the default; the public "
+        "n_bins=100, features weighted by their scale, as by default; the public "
         "`decision_function`, and `X @ W` in float32.",
     )
 
@@ -937,8 +937,8 @@ def cached_deviations(quick: bool) -> Trial:
             Figure("std_error_", model.std_error_),
         ],
         note=f"{n_test:,} rows of {d} normal columns, {n:,} training rows, the function of "
-        f"J. Friedman (1991) with noise; {n_exact} rows are solved for. IntersectionGPRegressor "
-        "with its defaults, and variance='cached'.",
+        f"J. Friedman (1991) with noise; exact standard deviations are computed for {n_exact} "
+        "rows. IntersectionGPRegressor with its defaults, and variance='cached'.",
     )
 
 

@@ -69,8 +69,8 @@ def additive_map(quick: bool, *, dtype: type) -> Trial:
             Figure("largest error, AdditiveChi2Sampler", errors["theirs"]),
             Figure("a feature", m.median("AdditiveChi2Map(9)") / (9 * n * d) * 1e9, "ns"),
         ],
-        note=f"{n:,} x {d} rows of sum 1. The interval of the peer, {interval:.3f}, is the one of "
-        "the least error for values from 1e-6 to 1.",
+        note=f"{n:,} x {d} rows of sum 1. The interval of the peer, {interval:.3f}, is the one "
+        "with the smallest error for values from 1e-6 to 1.",
     )
 
 
@@ -275,7 +275,7 @@ def exp_chi2_scores(quick: bool, *, dtype: type, n_classes: int) -> Trial:
         targets=[Target("faster than the pipeline", lambda m: m.speedup(SCORES), at_least=50)],
         checks=[
             Check(
-                "largest error, over the deviation of the scores",
+                "largest error, over the standard deviation of the scores",
                 lambda results: {
                     name: _relative(scores.reshape(n, -1), exact[name])
                     for name, scores in results.items()
@@ -308,7 +308,7 @@ def exp_chi2_moments(quick: bool) -> Trial:
     sampler = ExpChi2Sampler(D, gamma=GAMMA, base_map=AdditiveChi2Map(3), random_state=0).fit(X)
     pipeline = _pipeline(2, D).fit(X)
     Z = np.random.default_rng(0).standard_normal((min(n, 4096), D))
-    products = "Z.T @ Z of features that are there, by BLAS"
+    products = "Z.T @ Z of given features, by BLAS"
 
     def multiplied() -> Any:
         C = np.zeros((D, D), order="F")
@@ -342,8 +342,8 @@ def exp_chi2_moments(quick: bool) -> Trial:
                 limit=0,
             )
         ],
-        note=f"{n:,} x {d} rows of sum 1, {D:,} features, of a chunk of 4,096 rows at a time. The "
-        "symmetric products are what no way can spare.",
+        note=f"{n:,} x {d} rows of sum 1, {D:,} features, in chunks of 4,096 rows. Every method "
+        "needs the symmetric products.",
     )
 
 
@@ -390,7 +390,7 @@ def accuracy_for_cost(quick: bool) -> Trial:
         table=table,
         note=f"{n:,} x {d} rows of sum 1, gamma = {GAMMA}. Nystroem has landmarks among the rows "
         "that are compared, and kernel values to compute for each; SkewedChi2Sampler estimates "
-        "another kernel, whose error here is that of taking it for this one.",
+        "another kernel, and its error here is its difference from this one.",
     )
 
 

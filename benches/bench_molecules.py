@@ -81,8 +81,8 @@ def fit(quick: bool) -> Trial:
     def figures(m: Measured) -> list[Figure]:
         found = m.digests[FIT]
         return [
-            Figure("RMSE over the target's deviation", found["rmse"] / float(np.std(y))),
-            Figure("part of rows in intervals of 95 %", found["coverage"]),
+            Figure("RMSE over the target's standard deviation", found["rmse"] / float(np.std(y))),
+            Figure("fraction of rows in 95% intervals", found["coverage"]),
             Figure("mean error of standard deviations, as measured", found["std_error"]),
         ]
 

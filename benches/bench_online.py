@@ -101,8 +101,8 @@ def online(quick: bool) -> Trial:
         ],
         note=f"{n:,} x {data().X.shape[1]} in ten classes and {m} rows more, noise {NOISE}, "
         f"default tol: {data().source}. Every side has optimizer=None, so that a fit learns no "
-        "hyper-parameters. With 'cg' the columns and the preconditioner are carried over, but the "
-        "new rows move the weights of all, which takes nearly as many iterations as a fit.",
+        "hyper-parameters. With 'cg', an update keeps the columns and the preconditioner. New "
+        "rows change the weights of all rows, which takes nearly as many iterations as a fit.",
     )
 
 
@@ -169,9 +169,9 @@ def online_learned(quick: bool) -> Trial:
                 limit=1e-2,
             )
         ],
-        note=f"{n:,} x {d} and {m} rows more, the smooth additive function of the row on growth; "
-        "`IntersectionGPRegressor(solver='cg')`, whose fit learns noise and amplitude. Rows that "
-        "come and go leave these as they are.",
+        note=f"{n:,} x {d} and {m} rows more, the smooth additive function of the benchmark of "
+        "growth; `IntersectionGPRegressor(solver='cg')`, whose fit learns noise and amplitude. "
+        "Updates do not change them.",
     )
 
 

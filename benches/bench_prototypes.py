@@ -163,8 +163,8 @@ def histogram_compression(quick: bool) -> Trial:
         checks=[Check("largest relative error of loss and gradient", differences, limit=2e-2)],
         figures=figures,
         note=f"{n:,} histograms of {BINS} bins, {m} prototypes, 10 classes; regularisation a tenth "
-        f"of the median of the Euclidean ground distance, marginals to {TOL:g}, single precision. "
-        "In later passes transport starts where it ended before a step of 0.1.",
+        f"of the median of the Euclidean cost matrix, marginals to {TOL:g}, single precision. "
+        "In later passes, transport starts from the result before a step of 0.1.",
     )
 
 
@@ -197,7 +197,7 @@ def prediction(quick: bool) -> Trial:
         ],
         checks=[
             Check(
-                "share of queries without a class",
+                "fraction of queries without a class",
                 lambda results: {
                     name: float(np.mean(~np.isin(found, y))) for name, found in results.items()
                 },

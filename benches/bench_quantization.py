@@ -288,8 +288,8 @@ def training(quick: bool) -> Trial:
             Figure(f"average precision, {name}", m.digests[name][0]) for name in (DELAYED, LINEAR)
         ],
         note=f"{data.source}. {n:,} x 784 float32, one class against the rest, alpha = {alpha:g}. "
-        "Codes are made before; encoding is a row of its own. The peer's tolerance is loose (0.1, "
-        "at most 50 epochs), which favours its time.",
+        "Codes are made before the measurement; encoding is a benchmark of its own. The peer's "
+        "tolerance is loose (0.1, at most 50 epochs), which favours its time.",
     )
 
 

@@ -189,7 +189,8 @@ def moment_lasso(quick: bool) -> Trial:
         targets=[Target("no slower than in memory", lambda m: m.slowdown(ours), at_most=1)],
         checks=[Check("objective above the least, over the variance of y", excess, limit=1e-4)],
         table=table,
-        note=f"{n:,} x {d:,} random features, a fiftieth of the penalty that leaves none.",
+        note=f"{n:,} x {d:,} random features, a fiftieth of the smallest penalty at which all "
+        "coefficients are 0.",
     )
 
 

@@ -68,8 +68,8 @@ def scores(quick: bool, *, dtype: type, density: float, n_classes: int) -> Trial
         ],
         note=f"{n:,} x {d}"
         + (f", {density:.0%} stored" if density < 1.0 else "")
-        + f", {n_classes} weight vector{'s' if n_classes > 1 else ''}. Checking the entries is in "
-        "the time of decision_function.",
+        + f", {n_classes} weight vector{'s' if n_classes > 1 else ''}. The time of "
+        "decision_function includes checks of the entries.",
     )
 
 
@@ -155,7 +155,7 @@ def beside_map(quick: bool) -> Trial:
         figures=figures,
         note=f"{n:,} rows to train, {n_test:,} to test, of sum 1, {data.source}. margin = "
         f"{MARGIN} is the better of 0.01 and 0.03 on other training rows; the linear model on the "
-        f"map has C = {C:g} and at most {PASSES} passes, more of which do not help it.",
+        f"map has C = {C:g} and at most {PASSES} passes, and more passes do not help it.",
     )
 
 

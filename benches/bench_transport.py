@@ -132,7 +132,7 @@ def sinkhorn(quick: bool, *, d: int, n: int, tol: float, forbidden: float = 0.0)
         ],
         figures=figures,
         note=f"{n} smoothed bags of words, {d} bins; regularisation a ninth of the median of the "
-        f"Euclidean ground distance; tolerance {tol:g}. "
+        f"Euclidean cost matrix; tolerance {tol:g}. "
         + (f"The longest {forbidden:.0%} of all moves are forbidden. " if forbidden else "")
         + "The peers solve each row against the rows "
         "below it and leave out the pairs of a row with itself, on which they are slowest; "
@@ -218,8 +218,8 @@ def _relaxed(
         checks=[Check("largest relative difference of a distance", differences, limit=1e3 * tol)],
         figures=figures,
         note=f"{len(X)} smoothed bags of words of different mass, {X.shape[1]} bins; "
-        f"regularisation a ninth of the median of the Euclidean ground distance; tolerance "
-        f"{tol:g}, and exact is what is computed to 1e-11. {note} POT leaves out the pairs of a "
+        f"regularisation a ninth of the median of the Euclidean cost matrix; tolerance "
+        f"{tol:g}, and 1e-11 for the exact result. {note} POT leaves out the pairs of a "
         "row with itself, and computes each other once.",
     )
 
@@ -248,7 +248,7 @@ def unbalanced(quick: bool) -> Trial:
         Side(INVARIANT, peer("sinkhorn_translation_invariant"), peer=True),
     ]
     note = (
-        "A unit of mass costs the median to create or to destroy. POT's solver of one histogram "
+        "To create or to destroy a unit of mass costs the median. POT's solver of one histogram "
         "against many regularises towards equal entries of the plan, which is another problem."
     )
     return _relaxed(X, tol, "unbalanced_sinkhorn_distances", call, peers, note)
@@ -264,7 +264,7 @@ def partial_transport(quick: bool) -> Trial:
         return partial_sinkhorn_distances(X, M=M, reg=REG, mass=mass, tol=tol, max_iter=20_000)
 
     peers = [Side(PLAIN, lambda _: _each_pair(X, M, _partial_peer(M, tol, mass)), peer=True)]
-    note = f"Moved is {SHARE:.0%} of the least mass."
+    note = f"{SHARE:.0%} of the smallest mass is moved."
     return _relaxed(X, tol, "partial_sinkhorn_distances", call, peers, note)
 
 
@@ -341,8 +341,8 @@ def barycenter(quick: bool, *, reg: float, debiased: bool, tol: float) -> Trial:
         note=f"8 mixtures of two Gaussians on {d} bins; the regularisation is {reg:g} of the "
         f"largest squared distance{', and exp(-1000) is 0 in double precision' * (reg <= 1e-3)}. "
         f"Tolerance {tol:g}: ours bounds the L1 error of every marginal, POT's the sum of the "
-        "standard deviations of the histograms' marginals, looked at every tenth iteration. The "
-        "error is that against ours to a hundredth of the tolerance.",
+        "standard deviations of the histograms' marginals, at every tenth iteration. Errors are "
+        "differences from our result to a hundredth of the tolerance.",
     )
 
 
@@ -439,8 +439,9 @@ def emd(quick: bool) -> Trial:
             Figure(f"{name}: a pair", m.median(name) / (n * (n - 1) / 2) * 1e6, "us")
             for name in m.seconds
         ],
-        note=f"{n} bags of words, Euclidean ground distance. Both are network simplex methods: "
-        "ours leaves out the mass that both histograms have in a bin, which a metric lets stay.",
+        note=f"{n} bags of words, Euclidean cost matrix. Both are network simplex methods. Ours "
+        "leaves out the mass that both histograms have in a bin, because it does not move if "
+        "the costs are a metric.",
     )
 
 

@@ -3,8 +3,8 @@ The colours of another picture
 ==============================
 
 Transport moves the colours of one picture to those of another with the least change. The map is
-learned from a few hundred pixels of each, and moves every pixel. A weight of the entropy that is
-larger draws colours to their mean.
+learned from a few hundred pixels of each, and moves every pixel. A larger weight of the entropy
+(`reg`) draws colours to their mean.
 """
 
 import matplotlib.pyplot as plt

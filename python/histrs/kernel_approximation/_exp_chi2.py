@@ -84,8 +84,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "structured" is :math:`H D_3 H D_2 H D_1` with random signs in the diagonals and
         Walsh-Hadamard transforms `H` [2]_, in blocks of the size of `c(x)` padded to a power of
         two. It varies less than "gaussian", a matrix of independent entries. "orthogonal" makes the
-        rows of a Gaussian matrix orthogonal, in blocks. Rows of a sparse matrix with few non-zeros
-        are multiplied by their matrix, which the first call of `transform` makes.
+        rows of a Gaussian matrix orthogonal, in blocks. Sparse rows with few non-zeros are
+        multiplied by the matrix of the projection, which the first call of `transform` makes.
     random_state : int, RandomState instance or None, default=None
         Draws the projection, and the rows for the median.
     n_jobs : int, default=None

@@ -53,8 +53,8 @@ def state_of(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[st
     n, d = len(codes), quantizer.n_features_in_
     require(n > 0, "it has no rows")
     require(ids.shape == (n,) and ids.dtype == np.int64, "its ids are not those of rows")
-    require(len(np.unique(ids)) == n, "an id is there twice")
-    require(header["metric"] in ("euclidean", "sqeuclidean", "inner_product"), "no such metric")
+    require(len(np.unique(ids)) == n, "two rows have one id")
+    require(header["metric"] in ("euclidean", "sqeuclidean", "inner_product"), "unknown metric")
     has_norms = quantizer.n_levels_ > 1 and header["metric"] != "inner_product"
     require((norms is not None) == has_norms, "its norms are not those of its levels")
     require(norms is None or (norms.shape == (n,) and np.all(norms >= 0)), "a norm is negative")
@@ -64,7 +64,8 @@ def state_of(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[st
     if starts is not None and lists is not None:
         n_lists = lists.codebooks_.shape[1]
         require(lists.codebooks_.shape == (1, n_lists, d), "its lists have other columns")
-        require(starts.shape == (n_lists + 1,) and starts.dtype == np.int64, "no starts of lists")
+        is_start = starts.shape == (n_lists + 1,) and starts.dtype == np.int64
+        require(is_start, "it has not one start for each list")
         ascend = starts[0] == 0 and starts[-1] == n and np.all(np.diff(starts) >= 0)
         require(ascend, "its lists do not follow one another")
     state = {

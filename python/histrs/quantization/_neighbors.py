@@ -50,8 +50,8 @@ _LEARNED = 2**14
 class CodeNeighbors(BaseEstimator):
     r"""Nearest neighbours of rows that are kept as codes.
 
-    Indexed rows are codes of a `ProductQuantizer`, and queries are rows as they are (asymmetric
-    distance computation [1]_). A look-up table of each query holds its distance, or inner product,
+    Indexed rows are codes of a `ProductQuantizer`, and queries are not coded (asymmetric distance
+    computation [1]_). A look-up table of each query holds its distance, or inner product,
     from every codeword. The distance of an indexed row is a sum of one entry per code. Nothing is
     decoded. With several levels,
     :math:`|x - \sum_l z_l|^2 = |x|^2 - 2 \sum_l x \cdot z_l + |\sum_l z_l|^2`, of which the last
@@ -72,16 +72,17 @@ class CodeNeighbors(BaseEstimator):
         Distance, squared distance or inner product. Rows with the largest inner products are
         nearest.
     n_lists : int or None, default=None
-        Lists that rows are divided among by k-means, at least 2, as in an inverted file [1]_. None
-        has no lists, and a query looks at every code.
+        Number of lists, at least 2, among which k-means divides the rows, as in an inverted file
+        [1]_. With None there are no lists, and a query looks at every code.
     n_probes : int, default=8
-        Nearest lists that a query looks into, and more where they hold too few rows.
+        Number of nearest lists that a query searches. It searches more if they hold too few rows.
     rerank : int or None, default=None
-        Candidates of each query that are ordered by exact distances. The index then keeps the given
-        array of rows, dense, or a memory map, without a copy. None keeps codes alone.
+        Number of candidates of each query that are ordered by exact distances. The index then
+        keeps the given dense array of rows, or a memory map, without a copy. With None it keeps
+        codes only.
     n_jobs : int or None, default=None
         Threads; None means every core. The result does not depend on it, except for the last bits
-        of what BLAS computes.
+        of results of BLAS.
 
     Attributes
     ----------
@@ -90,7 +91,7 @@ class CodeNeighbors(BaseEstimator):
     codes_ : ndarray of shape (n_samples, n_codes)
         The codes of the indexed rows, list by list.
     ids_ : ndarray of int64 of shape (n_samples,)
-        The number of each of them that `kneighbors` returns.
+        The numbers of these rows, which `kneighbors` returns.
     rows_ : ndarray of shape (n_samples, n_features) or None
         With `rerank`, the rows themselves.
     lists_ : ProductQuantizer or None
@@ -136,7 +137,7 @@ class CodeNeighbors(BaseEstimator):
     >>> bool((again.kneighbors(X[:2], return_distance=False) == rows).all())
     True
 
-    An index that is kept:
+    Rows can be removed and added:
 
     >>> index = index.remove([0]).add(X[:1], ids=[5000])
     >>> int(index.kneighbors(X[:1], 1, return_distance=False)[0, 0])
@@ -222,8 +223,8 @@ class CodeNeighbors(BaseEstimator):
         Parameters
         ----------
         codes : array-like of shape (n_samples, n_codes)
-            Codes of the `quantizer`, which is fitted: of its `transform`, or a memory map that
-            its `encode` wrote. Without lists they are not copied.
+            Codes of the fitted `quantizer`, made by its `transform`, or a memory map that its
+            `encode` wrote. Without lists they are not copied.
         ids : array-like of int of shape (n_samples,) or None, default=None
             The numbers of the rows, all different; None counts from 0.
 
@@ -294,10 +295,12 @@ class CodeNeighbors(BaseEstimator):
         gone = np.atleast_1d(np.asarray(ids))
         unknown = ~np.isin(gone, self.ids_)
         if unknown.any():
-            raise ValueError(f"ids has {gone[unknown][0]}, which is not in the index.")
+            raise ValueError(
+                f"ids has {gone[unknown][0]}, which is not in the index: give numbers of `ids_`."
+            )
         kept = np.flatnonzero(~np.isin(self.ids_, gone))
         if len(kept) == 0:
-            raise ValueError("ids are those of all rows: an index has at least one.")
+            raise ValueError("ids has every row: an index keeps at least one, so fit a new one.")
         with unchanged_on_error(self):
             numbers = self._list_numbers()[kept]
             self._take(kept)
@@ -309,7 +312,7 @@ class CodeNeighbors(BaseEstimator):
     ) -> None:
         _check_metric(quantizer.metric_)
         if len(codes) == 0:
-            raise ValueError("codes have 0 rows: an index has at least one.")
+            raise ValueError("codes have 0 rows: give at least one row.")
         # A quantizer that learns on has new codewords, which these codes do not name.
         self.quantizer_, self.metric_ = copy(quantizer), self.metric
         self.codes_, self.ids_ = codes[:0], np.empty(0, np.int64)
@@ -330,7 +333,9 @@ class CodeNeighbors(BaseEstimator):
         numbers = [self._list_numbers()]
         if self.rows_ is not None:
             if not isinstance(rows, np.ndarray):
-                raise ValueError("rerank keeps rows as they are, and these are sparse: give dense.")
+                raise ValueError(
+                    "rerank keeps rows as they are, and X is sparse: give a dense array."
+                )
             self.rows_ = _joined(self.rows_, rows)
         if self.norms_ is not None:
             self.norms_ = _joined(self.norms_, self._squared_norms(codes))
@@ -388,7 +393,7 @@ class CodeNeighbors(BaseEstimator):
         Parameters
         ----------
         path : str or path
-            Where to; the file has a checksum. An index is replaced; a file of anything else is not.
+            The file, which has a checksum. An older index is replaced; any other file is not.
 
         Raises
         ------
@@ -433,8 +438,8 @@ class CodeNeighbors(BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features) or None, default=None
-            The queries. None stands for the indexed rows in the order of `ids_`, as their codes
-            have them unless `rerank` keeps them, none of which is a neighbour of itself.
+            The queries. None stands for the indexed rows in the order of `ids_`: the kept rows
+            with `rerank`, otherwise the decoded ones. No row is then a neighbour of itself.
         n_neighbors : int or None, default=None
             Neighbours of each, at most as many as there are rows; None takes the parameter's.
         return_distance : bool, default=True
@@ -446,8 +451,8 @@ class CodeNeighbors(BaseEstimator):
             Only with `return_distance`: what `metric` says, the nearest first, in the dtype of
             the queries.
         rows : ndarray of shape (n_queries, n_neighbors)
-            Numbers of the indexed rows, as `ids_` has them; of rows that are equally near, the
-            first in it comes first.
+            Numbers of the indexed rows, as in `ids_`. Equally near rows come in the order of
+            `ids_`.
         """
         check_is_fitted(self)
         itself = X is None

@@ -223,7 +223,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     def partial_fit(self, X: ArrayLike | Matrix, y: Any = None) -> Self:
         """Learn codebooks from the first rows, and move them with the next ones.
 
-        Chunks are kept until they have `n_codes` rows together, which codebooks are learned from. A
+        Chunks are kept until they have `n_codes` rows together. Codebooks are learned from these. A
         further chunk is a step of mini-batch k-means: its rows are encoded, and a codeword
         becomes the mean of all its rows. For "hellinger" and "chi2" it is the mean of square roots,
         and for further levels of residuals. The rotation is learned from the first rows.

@@ -27,7 +27,7 @@ _ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32]}
 
 @documented()
 class TransportMap(TransformerMixin, BaseEstimator):
-    r"""Moves one sample onto another by optimal transport, and new rows likewise.
+    r"""Moves one sample, and new rows, onto another sample by optimal transport.
 
     `fit` solves entropic transport between two samples with the squared Euclidean distance as cost.
     The entropic map [1]_ sends any row :math:`x` to a mean of the target's rows :math:`y_j`,
@@ -35,20 +35,20 @@ class TransportMap(TransformerMixin, BaseEstimator):
     .. math:: T(x) = \sum_j w_j(x) y_j, \qquad
               w_j(x) \propto \exp\big((g_j - |x - y_j|^2) / \varepsilon\big),
 
-    with both samples about their means, and the potential :math:`g` of the target. Of rows of `fit`
-    this is the barycentric map of the plan. It gives the colours of one picture to another [2]_, or
-    rows of one domain the distribution of another.
+    where the mean of each sample is subtracted from its rows, and :math:`g` is the potential of the
+    target. For rows of `fit`, this is the barycentric map of the plan. It gives the colours of one
+    picture to another [2]_, or the distribution of one domain to rows of another.
 
     Parameters
     ----------
     reg : float, default=0.05
         Weight :math:`\varepsilon` of the entropy, as a fraction of the mean cost between the
-        samples about their means. A larger one is smoother, and draws moved rows to the mean of the
-        target; below about 0.01 many more iterations are needed.
+        centred samples. A larger weight makes the map smoother, and draws moved rows to the mean of
+        the target. Below about 0.01, many more iterations are needed.
     tol : float, default=1e-4
         Largest L1 error of a marginal.
     max_iter : int, default=1000
-        Most iterations.
+        Largest number of iterations.
     n_jobs : int or None, default=None
         Threads; None means every core.
 
@@ -59,9 +59,9 @@ class TransportMap(TransformerMixin, BaseEstimator):
     target_ : ndarray of shape (n_target, n_features)
         The rows that rows are moved to.
     potential_ : ndarray of shape (n_target,)
-        The potential :math:`g`, in units of the columns squared.
+        The potential :math:`g`, in the squared unit of the columns.
     reg_ : float
-        The weight :math:`\varepsilon` in these units.
+        The weight :math:`\varepsilon`, in the same unit.
     {n_features_in_}
     {feature_names_in_}
 
