@@ -29,7 +29,8 @@ use histrs::moments::{self, LassoProblem, Penalty, group_lasso_path};
 use histrs::ndarray::{Array, Array2, Array3, Dimension, IntoDimension, ShapeBuilder, array};
 use histrs::neighborhood::{Labels, needed_prototypes};
 use histrs::quantization::{
-    Codebooks, Metric, code_scores_into, code_sums, decode_into, encode_into, neighbors,
+    Codebooks, Metric, candidate_values, code_scores_into, code_sums, decode_into, encode_into,
+    neighbors, neighbors_in_lists,
 };
 use histrs::random_features::ExpChi2Features;
 use histrs::sparse_maps::{Selection, SparseAdditiveMap, column_quantiles, sparse_codes};
@@ -638,13 +639,28 @@ fn calls() -> Vec<Call> {
             let mut short = codes.into_raw_vec_and_offset().0;
             encode_into(exec(), &x.view(), &codebooks, &mut short)
         }),
-        ("neighbors code_scores_into code_sums", |a| {
+        ("neighbors neighbors_in_lists candidate_values code_scores_into code_sums", |a| {
             let [n, m, d, k] = a.sizes;
             let (short, long) = (a.codes::<u8>(n, m, k), a.codes::<u16>(n, m, k));
             let tables = a.array::<T, _>((d, m, k));
             let (biases, n_neighbors) = (a.array(n), a.count(2));
             let _ = neighbors(exec(), short.view(), tables.view(), biases.view(), n_neighbors);
             let _ = neighbors(exec(), long.view(), tables.view(), biases.view(), n_neighbors);
+            let starts = a.offsets(m, n);
+            let probed = Array2::from_shape_simple_fn((k, m), || a.flag());
+            let _ = neighbors_in_lists(
+                exec(),
+                short.view(),
+                tables.view(),
+                biases.view(),
+                &starts,
+                probed.view(),
+                n_neighbors,
+            );
+            let (rows, queries) = (a.array::<T, _>((n, d)), a.array::<T, _>((k, d)));
+            let candidates = Array2::from_shape_simple_fn((k, m), || a.any(&[0, 1, -1, i64::MAX]));
+            let _ =
+                candidate_values(exec(), rows.view(), queries.view(), candidates.view(), a.flag());
             let mut out = a.vector(n * d);
             let _ = code_scores_into(exec(), short.view(), tables.view(), &mut out);
             let _ = code_scores_into(exec(), long.view(), tables.view(), &mut out);

@@ -14,6 +14,7 @@
 //! | `decode` | [`decode_into`]: the codewords that codes stand for |
 //! | `encode` | [`encode_into`]: the nearest codewords of all rows |
 //! | `neighbors` | [`neighbors`]: the rows of least sums of table entries, for many queries |
+//! | `rerank` | [`candidate_values`]: distances of queries and candidates among rows |
 //! | `scores` | [`code_scores_into`]: sums of table entries, all classes in one pass |
 //! | `sums` | [`code_sums`]: its transpose, the sums of the rows that share a code |
 
@@ -23,6 +24,7 @@ mod decode;
 mod encode;
 mod metric;
 mod neighbors;
+mod rerank;
 mod scores;
 mod sums;
 
@@ -31,6 +33,7 @@ pub use codes::Code;
 pub use decode::decode_into;
 pub use encode::encode_into;
 pub use metric::Metric;
-pub use neighbors::{Neighbors, neighbors};
+pub use neighbors::{Neighbors, neighbors, neighbors_in_lists};
+pub use rerank::candidate_values;
 pub use scores::code_scores_into;
 pub use sums::code_sums;
