@@ -230,3 +230,16 @@ class Additive:
         for column, a, f, p in zip(X.T, self._amplitude, self._frequency, self._phase, strict=True):
             y += a * np.sin(2 * np.pi * (f * column + p))
         return y
+
+
+def newsgroups() -> Classes:
+    """Return counts of words of 20 Newsgroups, divided by date."""
+    with np.load(data_folder() / "newsgroups20" / "counts.npz") as z:
+        X, X_test = (
+            sparse.csr_array(
+                (z[f"{part}_data"].astype(float), z[f"{part}_indices"], z[f"{part}_indptr"]),
+                shape=tuple(z[f"{part}_shape"]),
+            )
+            for part in ("train", "test")
+        )
+        return Classes(X, z["y_train"], X_test, z["y_test"], "20 Newsgroups")

@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.linalg import blas
 from sklearn.frozen import FrozenEstimator
 from sklearn.kernel_approximation import (
@@ -151,6 +152,7 @@ def _pipeline(steps: int, n_components: int) -> Any:
 
 
 PAGES = "pages of the result alone"
+TWO_SAMPLERS = "AdditiveChi2Sampler(2) + RBFSampler"
 
 
 def _touched(Z: Any) -> Any:
@@ -222,6 +224,35 @@ row("exp-chi2-features-f64", "`ExpChi2Sampler`, d = 300, D = 7,000, float64")(
 row("exp-chi2-features-f32", "`ExpChi2Sampler`, d = 300, D = 7,000, float32")(
     partial(exp_chi2, dtype=np.float32)
 )
+
+
+@row("exp-chi2-features-csr", "`ExpChi2Sampler`, CSR, d = 16,384, 60 non-zeros a row")
+def exp_chi2_csr(quick: bool) -> Trial:
+    """100 random features of sparse rows; the matrix of the projection is there after the fit."""
+    n, d, n_stored, D = (50, 200, 10, 20) if quick else (2000, 2**14, 60, 100)
+    random = np.random.default_rng(0)
+    columns = [np.sort(random.choice(d, n_stored, replace=False)) for _ in range(n)]
+    starts = np.arange(0, n * n_stored + 1, n_stored)
+    X = sparse.csr_matrix((random.random(n * n_stored), np.concatenate(columns), starts), (n, d))
+    K = exp_chi2_kernel(X[:_KERNEL_ROWS], gamma=1.0 / n_stored)
+    ours = ExpChi2Sampler(D, gamma=1.0 / n_stored, random_state=0).fit(X)
+    cosines = RBFSampler(gamma=1.0 / n_stored, n_components=D, random_state=0)
+    theirs = make_pipeline(AdditiveChi2Sampler(sample_steps=2), cosines).fit(X)
+
+    def error(Z: Any) -> float:
+        return _rmse(Z, K)
+
+    return Trial(
+        sides=[
+            Side("ExpChi2Sampler", lambda _: ours.transform(X), digest=error),
+            Side(TWO_SAMPLERS, lambda _: theirs.transform(X), digest=error, peer=True),
+        ],
+        targets=[
+            Target("as fast as the pipeline", lambda m: m.speedup("ExpChi2Sampler"), at_least=1)
+        ],
+        checks=[Check("kernel RMSE", dict, limit=0.2)],
+        note=f"{n:,} x {d:,} rows with {n_stored} uniform entries at random, {D} features.",
+    )
 
 
 SCORES = "BundleSVC, ExpChi2Sampler"

@@ -89,16 +89,23 @@ def encode(quick: bool) -> Trial:
 # ---- search ---------------------------------------------------------------------------------
 
 
-def search(quick: bool, *, data: Callable[[bool], Searched], n_bytes: int) -> Trial:
-    """The ten nearest rows of each query, by codes of the same size."""
-    X, queries, source = data(quick)
-    n_codes, n_columns = 16 if quick else 256, X.shape[1]
+def _recall(X: Any, queries: Any) -> Callable[[Any], float]:
+    """Return a function of rows that were found: the part of the nearest among them."""
     squares = (X.astype(np.float64) ** 2).sum(axis=1)
     nearest = np.argsort(squares - 2 * (queries @ X.T), axis=1)[:, :N_NEIGHBORS]
 
     def recall(rows: Any) -> float:
         found = [len(np.intersect1d(*pair)) for pair in zip(rows, nearest, strict=True)]
         return float(np.mean(found)) / N_NEIGHBORS
+
+    return recall
+
+
+def search(quick: bool, *, data: Callable[[bool], Searched], n_bytes: int) -> Trial:
+    """The ten nearest rows of each query, by codes of the same size."""
+    X, queries, source = data(quick)
+    n_codes, n_columns = 16 if quick else 256, X.shape[1]
+    recall = _recall(X, queries)
 
     def ours(name: str, **parameters: Any) -> Side:
         n_blocks = n_bytes // parameters.get("n_levels", 1)
@@ -132,6 +139,38 @@ def search(quick: bool, *, data: Callable[[bool], Searched], n_bytes: int) -> Tr
         note=f"{source}. {len(X):,} rows, {len(queries):,} queries, {n_bytes} bytes a row for all; "
         f"{FAST_SCAN} has two codes of 4 bits a byte, the others one of 8. "
         "Without Faiss (extra bench) its lines are missing.",
+    )
+
+
+@row("pq-search-ranked", "Ten nearest of 60,000 images, lists and exact distances of candidates")
+def ranked(quick: bool) -> Trial:
+    """Lists by codes of 16 bytes, then candidates by rows: times at nearly equal recall."""
+    X, queries, source = _searched_images(quick)
+    n_codes, n_lists = (16, 8) if quick else (256, 256)
+    recall = _recall(X, queries)
+    pq = ProductQuantizer(16, n_codes, max_iter=10, random_state=0)
+    options: dict[str, Any] = {"n_lists": n_lists, "n_probes": 8, "rerank": 100}
+    ours = CodeNeighbors(pq, N_NEIGHBORS, n_jobs=N_THREADS, **options).fit(X)
+    found = partial(ours.kneighbors, queries, return_distance=False)
+    sides = [Side(SEARCH, lambda _: found(), digest=recall)]
+    if faiss is not None:
+        d = X.shape[1]
+        lists = faiss.IndexIVFPQ(faiss.IndexFlatL2(d), d, n_lists, 16, int(np.log2(n_codes)))
+        lists.train(X[:16384])
+        lists.add(X)
+        lists.nprobe = 8
+        index = faiss.IndexRefineFlat(lists, faiss.swig_ptr(X))
+        index.k_factor = 10
+        run = partial(_searched, index=index, queries=queries)
+        sides.append(Side("IndexIVFPQ + IndexRefineFlat", run, digest=recall, peer=True))
+    return Trial(
+        sides,
+        targets=[Target("as fast as Faiss", lambda m: m.speedup(SEARCH), at_least=1)],
+        checks=[Check("recall lost", lambda recalls: {k: 1 - r for k, r in recalls.items()}, 0.1)]
+        if not quick
+        else [],
+        note=f"{source}. {len(X):,} rows, {len(queries):,} queries, {n_lists} lists of which 8 are "
+        "looked into, 100 candidates. Without Faiss (extra bench) its line is missing.",
     )
 
 

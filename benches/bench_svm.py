@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -12,7 +13,7 @@ from sklearn.svm import LinearSVC
 
 from benches import _data
 from benches._harness import Check, Figure, Measured, Side, Target, Trial, row
-from histrs.svm import IntersectionSVC
+from histrs.svm import BundleSVC, IntersectionSVC
 
 # The margin is the better of 0.01 and 0.03 on 2,000 other training rows of Fashion-MNIST.
 MARGIN, ETA0, MAX_ITER = 0.03, 0.1, 100
@@ -20,6 +21,7 @@ MARGIN, ETA0, MAX_ITER = 0.03, 0.1, 100
 C, PASSES = 1.0, 100
 # Features of a value: sample_steps = 4 gives 7.
 STEPS, INTERVAL = 4, 0.35
+BUNDLE, LINEAR = 'BundleSVC(loss="logistic")', "LinearSVC"
 
 
 def _model(coef: Any) -> IntersectionSVC:
@@ -160,3 +162,31 @@ def beside_map(quick: bool) -> Trial:
 
 
 row("svm-beside-map", "`IntersectionSVC` beside an explicit map of 7 features a value")(beside_map)
+
+
+# ---- text -----------------------------------------------------------------------------------
+
+
+@row("text", "20 Newsgroups by tf-idf, `BundleSVC` beside `LinearSVC`")
+def text(quick: bool) -> Trial:
+    """Fits of linear models of words; accuracies are of the later messages."""
+    data = _data.gamma_classes(200, 50, 100, 0.3) if quick else _data.newsgroups()
+    models = {
+        BUNDLE: BundleSVC(alpha=1e-5, loss="logistic"),
+        LINEAR: LinearSVC(C=0.5),
+    }
+    words = TfidfTransformer(sublinear_tf=True).fit(data.X)
+
+    def side(name: str) -> Side:
+        def run(_: Any) -> Any:
+            return models[name].fit(words.transform(data.X), data.y)
+
+        def accuracy(model: Any) -> float:
+            return float(model.score(words.transform(data.X_test), data.y_test))
+
+        return Side(name, run, digest=accuracy, peer=name == LINEAR)
+
+    def figures(m: Measured) -> list[Figure]:
+        return [Figure(f"{name}, accuracy", m.digests[name] * 100, "%") for name in models]
+
+    return Trial([side(name) for name in models], figures=figures, note=data.source)

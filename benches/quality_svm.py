@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 from sklearn import datasets
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
@@ -25,7 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC, LinearSVC
 
-from benches._data import data_folder, fashion_images, numbers
+from benches._data import data_folder, fashion_images, newsgroups, numbers
 from benches._harness import ROOT
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler, SparseAdditiveMap
 from histrs.metrics import additive_chi2_kernel, intersection_kernel
@@ -59,15 +58,8 @@ def divided(X: Any, y: NDArray[Any], seed: int = 0) -> Split:
 
 def words() -> Split:
     """Return counts of the most frequent words of 20 Newsgroups, divided by date."""
-    with np.load(data_folder() / "newsgroups20" / "counts.npz") as z:
-        X, X_test = (
-            sparse.csr_array(
-                (z[f"{part}_data"].astype(float), z[f"{part}_indices"], z[f"{part}_indptr"]),
-                shape=tuple(z[f"{part}_shape"]),
-            )
-            for part in ("train", "test")
-        )
-        y, y_test = z["y_train"], z["y_test"]
+    data = newsgroups()
+    X, y, X_test, y_test = data.X, data.y, data.X_test, data.y_test
     frequent = np.sort(np.argsort(-np.asarray((X > 0).sum(axis=0)))[:WORDS])
     random = np.random.default_rng(0)
     train, test = (random.permutation(len(labels))[:MOST_ROWS] for labels in (y, y_test))

@@ -64,11 +64,17 @@ def test_rows_of_least_sums_are_found(
     n_neighbors = min(n, n_neighbors)
     expected = oracle.least_sums(codes, tables, biases, n_neighbors)
     for n_threads in (1, 2):
-        rows, sums = _histrs.quantization_neighbors(codes, tables, biases, n_neighbors, n_threads)
+        rows, sums = _histrs.quantization_neighbors(
+            codes, tables, biases, None, n_neighbors, n_threads
+        )
         assert sums.dtype == dtype
         assert rows.dtype == np.int64
         np.testing.assert_array_equal(rows, expected[0])
         np.testing.assert_array_equal(sums, expected[1])
+
+
+def lists(starts, n_lists, n_queries=1):
+    return np.array(starts, np.int64), np.zeros((n_queries, n_lists), bool)
 
 
 def test_large_tables_and_strided_arguments(rng):
@@ -76,7 +82,7 @@ def test_large_tables_and_strided_arguments(rng):
     tables = rng.random((20, 4, 5000)).transpose(1, 2, 0)
     biases = rng.random(1000)[::2]
     expected = oracle.least_sums(codes, tables, biases, 7)
-    rows, sums = _histrs.quantization_neighbors(codes, tables, biases, 7, 2)
+    rows, sums = _histrs.quantization_neighbors(codes, tables, biases, None, 7, 2)
     np.testing.assert_array_equal(rows, expected[0])
     np.testing.assert_allclose(sums, expected[1], rtol=1e-14)
 
@@ -90,6 +96,11 @@ def test_large_tables_and_strided_arguments(rng):
         ({"tables": np.full((2, 4, 1), 1e308)}, "an entry of a table"),
         ({"biases": np.zeros(8)}, "number of biases"),
         ({"biases": np.full(9, np.inf)}, "a bias"),
+        ({"lists": lists([0, 5], 0)}, "number of columns of the lists"),
+        ({"lists": lists([0, 5], 1, 2)}, "number of rows of the lists"),
+        ({"lists": lists([5, 0], 1)}, "edge of a list"),
+        ({"lists": lists([0, 10], 1)}, "edge of a list"),
+        ({"lists": lists([0, 1, 9], 2), "n_neighbors": 9}, "n_neighbors = 9"),
         ({"n_neighbors": 0}, "n_neighbors = 0"),
         ({"n_neighbors": 10}, "n_neighbors = 10"),
     ],
@@ -99,14 +110,62 @@ def test_the_core_refuses(change, message):
         "codes": np.zeros((9, 2), np.uint8),
         "tables": np.zeros((2, 4, 1)),
         "biases": np.empty(0),
+        "lists": None,
         "n_neighbors": 1,
     }
     with pytest.raises(ValueError, match=message):
         _histrs.quantization_neighbors(*{**given, **change}.values(), 1)
     with pytest.raises(TypeError, match="same dtype"):
         _histrs.quantization_neighbors(
-            given["codes"], given["tables"], np.empty(0, np.float32), 1, 1
+            given["codes"], given["tables"], np.empty(0, np.float32), None, 1, 1
         )
+
+
+@given(
+    n=st.sampled_from([1, 7, 100]),
+    n_lists=st.sampled_from([1, 3, 20]),
+    n_queries=st.sampled_from([0, 1, 8, 9, 33]),
+    n_neighbors=st.sampled_from([1, 5, 90]),
+    biased=st.booleans(),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    seed=st.integers(0, 99),
+)
+def test_rows_of_lists_are_found(n, n_lists, n_queries, n_neighbors, biased, dtype, seed):
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, 9, (n, 3)).astype(np.uint8)
+    tables = rng.integers(-9, 9, (3, 9, n_queries)).astype(dtype)
+    biases = rng.integers(-9, 9, n * biased).astype(dtype)
+    starts = np.concatenate([[0], np.sort(rng.integers(0, n + 1, n_lists - 1)), [n]])
+    probed = rng.random((n_queries, n_lists)) < 0.6
+    is_in = np.repeat(probed, np.diff(starts), axis=1)
+    k = min([n_neighbors, n, *is_in.sum(axis=1)])
+    if k == 0:
+        return
+    rows, sums = _histrs.quantization_neighbors(codes, tables, biases, (starts, probed), k, 2)
+    for q in range(n_queries):
+        own = np.flatnonzero(is_in[q])
+        of_own = biases[own] if biased else biases
+        expected = oracle.least_sums(codes[own], tables[:, :, [q]], of_own, k)
+        np.testing.assert_array_equal(rows[q], own[expected[0][0]])
+        np.testing.assert_array_equal(sums[q], expected[1][0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("d", [0, 1, 16, 67, 200])
+def test_values_of_candidates_are_those_of_pairs(rng, dtype, d):
+    rows, queries = rng.random((30, d)).astype(dtype), rng.random((9, d)).astype(dtype)
+    candidates = rng.integers(0, 30, (9, 5))
+    differences = (rows[candidates] - queries[:, None]).astype(float)
+    for expected, inner in (
+        ((differences**2).sum(axis=2), False),
+        (np.einsum("qkd,qd->qk", rows[candidates].astype(float), queries), True),
+    ):
+        found = _histrs.candidate_values(rows, queries, candidates, inner, 2)
+        np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == np.float32 else 1e-13)
+    with pytest.raises(ValueError, match="a candidate = 30"):
+        _histrs.candidate_values(rows, queries, np.full((9, 1), 30), False, 1)
+    with pytest.raises(ValueError, match="columns of the queries"):
+        _histrs.candidate_values(rows, np.zeros((9, d + 1), dtype), candidates, False, 1)
 
 
 # ---- answers ------------------------------------------------------------------------------------

@@ -34,6 +34,7 @@ __all__ = [
     "additive_chi2_gram",
     "airm_distances",
     "airm_paired",
+    "candidate_values",
     "check_finite",
     "check_histograms",
     "check_masses",
@@ -103,6 +104,13 @@ def nearest_centers(
 def k_means(
     x: NDArray[Any], n_centers: int, seed: int, max_iter: int, tol: float, n_threads: int
 ) -> tuple[NDArray[Any], NDArray[np.int32], float, int]: ...
+def candidate_values(
+    rows: NDArray[Any],
+    queries: NDArray[Any],
+    candidates: NDArray[np.int64],
+    inner: bool,
+    n_threads: int,
+) -> NDArray[Any]: ...
 def check_finite(x: _Histograms, n_threads: int) -> None: ...
 def check_histograms(x: _Histograms, n_threads: int) -> None: ...
 def check_masses(x: _Histograms, y: _Histograms | None, n_threads: int) -> None: ...
@@ -520,7 +528,12 @@ def quantization_decode(
     n_threads: int,
 ) -> NDArray[Any]: ...
 def quantization_neighbors(
-    codes: _Codes, tables: NDArray[Any], biases: NDArray[Any], n_neighbors: int, n_threads: int
+    codes: _Codes,
+    tables: NDArray[Any],
+    biases: NDArray[Any],
+    lists: tuple[NDArray[np.int64], NDArray[np.bool_]] | None,
+    n_neighbors: int,
+    n_threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[Any]]: ...
 def quantization_scores(codes: _Codes, tables: NDArray[Any], n_threads: int) -> _Float64: ...
 def quantization_scores_into(

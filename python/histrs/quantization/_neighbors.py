@@ -31,7 +31,7 @@ from histrs._typing import Array, Matrix
 from histrs.neighbors._search import check_count
 from histrs.quantization import _index_file
 from histrs.quantization._coder import Codes
-from histrs.quantization._lists import nearest_in_lists, probed
+from histrs.quantization._lists import probed
 from histrs.quantization._product import ProductQuantizer
 from histrs.quantization._rerank import reranked
 from histrs.quantization._rotation import check_range, rotated
@@ -540,19 +540,11 @@ class CodeNeighbors(BaseEstimator):
             own = np.frexp(np.abs(entries).max(axis=(0, 1), initial=0.0))[1]
             entries = np.ldexp(entries, -own).astype(np.float32)
             exponents, biases = exponents + own, biases.astype(np.float32)
-        n_threads = count_threads(self.n_jobs)
-
-        def search(part: slice, queries: Any, k: int) -> tuple[NDArray[np.int64], NDArray[Any]]:
-            of_queries = entries[:, :, queries]
-            return _histrs.quantization_neighbors(
-                self.codes_[part], of_queries, biases[part], k, n_threads
-            )
-
-        if chosen is None or self.list_starts_ is None:
-            rows, sums = search(slice(None), slice(None), n_neighbors)
-        else:
-            starts = self.list_starts_
-            rows, sums = nearest_in_lists(chosen, starts, search, n_neighbors, entries.dtype)
+        starts = self.list_starts_
+        lists = None if chosen is None or starts is None else (starts, chosen)
+        rows, sums = _histrs.quantization_neighbors(
+            self.codes_, entries, biases, lists, n_neighbors, count_threads(self.n_jobs)
+        )
         sums, exponents = sums.astype(np.float64), exponents[:, None]
         with may_overflow():
             if inner:

@@ -7,12 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs import _histrs
 from histrs._checks.scale import may_overflow
-from histrs._threads import in_threads
 from histrs.quantization._rotation import check_range
-
-# Queries of a part of the work.
-_QUERIES = 16
 
 
 def reranked(
@@ -29,24 +26,20 @@ def reranked(
     `X` are queries from `first` on, and `stored` the indexed rows. Of rows that are equally near,
     the first comes first.
     """
-    values = np.empty((len(X), k), X.dtype)
-    rows = np.empty((len(X), k), np.int64)
-
-    def part(start: int) -> None:
-        for i in range(start, min(start + _QUERIES, len(X))):
-            places = np.sort(candidates[i])
-            some = np.take(stored, places, axis=0).astype(X.dtype, copy=False)
-            with may_overflow():
-                if metric == "inner_product":
-                    of_some = -(some @ X[i])
-                else:
-                    some -= X[i]
-                    of_some = np.einsum("ij,ij->i", some, some)
-            best = np.argsort(of_some, kind="stable")[:k]
-            values[i], rows[i] = of_some[best], places[best]
-
-    in_threads(part, range(0, len(X), _QUERIES), n_threads=n_threads)
+    inner, dtype = metric == "inner_product", np.result_type(X, stored)
+    candidates = np.sort(candidates, axis=1)
+    values = _histrs.candidate_values(
+        stored.astype(dtype, copy=False),
+        X.astype(dtype, copy=False),
+        candidates,
+        inner,
+        n_threads,
+    )
     check_range(values, first, "compared with the indexed rows")
-    if metric == "inner_product":
-        return -values, rows
-    return (np.sqrt(values) if metric == "euclidean" else values), rows
+    best = np.argsort(-values if inner else values, axis=1, kind="stable")[:, :k]
+    values = np.take_along_axis(values, best, axis=1)
+    rows = np.take_along_axis(candidates, best, axis=1)
+    if metric == "euclidean":
+        values = np.sqrt(values)
+    with may_overflow():
+        return values.astype(X.dtype, copy=False), rows

@@ -60,8 +60,8 @@ mod _histrs {
     use crate::neighborhood::needed_prototypes;
     #[pymodule_export]
     use crate::quantization::{
-        check_finite, quantization_decode, quantization_encode, quantization_neighbors,
-        quantization_scores, quantization_scores_into, quantization_sums,
+        candidate_values, check_finite, quantization_decode, quantization_encode,
+        quantization_neighbors, quantization_scores, quantization_scores_into, quantization_sums,
     };
     #[pymodule_export]
     use crate::random_features::ExpChi2Features;

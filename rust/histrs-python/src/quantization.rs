@@ -2,7 +2,7 @@
 
 use histrs::HistogramMatrix;
 use histrs::quantization as core;
-use ndarray::{ArrayView3, Ix1, Ix3};
+use ndarray::{ArrayView2, ArrayView3, Ix1, Ix2, Ix3};
 use numpy::{
     IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
     PyReadwriteArray2,
@@ -153,17 +153,18 @@ pub(crate) fn quantization_sums<'py>(
 }
 
 /// The rows of least sums of table entries and these sums, a query per row; `biases` has the dtype of
-/// the tables, and an entry per row or none.
+/// the tables, and an entry per row or none. With lists, a query looks into some of them alone.
 #[pyfunction]
 pub(crate) fn quantization_neighbors<'py>(
     py: Python<'py>,
     codes: Codes<'py>,
     tables: Tables<'py>,
     biases: Biases<'py>,
+    lists: Option<Lists<'py>>,
     n_neighbors: usize,
     n_threads: usize,
 ) -> PyResult<Found<'py>> {
-    let at = (n_neighbors, n_threads);
+    let at = (lists, n_neighbors, n_threads);
     match (codes, tables, biases) {
         (Codes::Short(c), Either::F64(t), Either::F64(b)) => neighbors(py, &c, &t, &b, at),
         (Codes::Short(c), Either::F32(t), Either::F32(b)) => neighbors(py, &c, &t, &b, at),
@@ -173,6 +174,9 @@ pub(crate) fn quantization_neighbors<'py>(
     }
 }
 
+/// Where lists of rows begin, and which of them each query looks into.
+type Lists<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray2<'py, bool>);
+
 type Found<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyAny>);
 
 fn neighbors<'py, T: histrs::Real + numpy::Element, C: core::Code + numpy::Element>(
@@ -180,13 +184,50 @@ fn neighbors<'py, T: histrs::Real + numpy::Element, C: core::Code + numpy::Eleme
     codes: &PyReadonlyArray2<'_, C>,
     tables: &PyReadonlyArray3<'_, T>,
     biases: &PyReadonlyArray1<'_, T>,
-    (n_neighbors, n_threads): (usize, usize),
+    (lists, n_neighbors, n_threads): (Option<Lists<'py>>, usize, usize),
 ) -> PyResult<Found<'py>> {
     let (codes, tables, biases) = (codes.as_array(), tables.as_array(), biases.as_array());
     let biases = (!biases.is_empty()).then_some(biases);
-    let (rows, sums) =
-        with_executor(py, n_threads, |e| core::neighbors(e, codes, tables, biases, n_neighbors))?;
+    let (rows, sums) = match &lists {
+        None => {
+            with_executor(py, n_threads, |e| core::neighbors(e, codes, tables, biases, n_neighbors))
+        }
+        Some((starts, probed)) => {
+            let (starts, probed) = (starts.as_slice()?, probed.as_array());
+            with_executor(py, n_threads, |e| {
+                core::neighbors_in_lists(e, codes, tables, biases, starts, probed, n_neighbors)
+            })
+        }
+    }?;
     Ok((rows.into_pyarray(py), sums.into_pyarray(py).into_any()))
+}
+
+/// Squared distances, or inner products, of queries and their candidates among rows.
+#[pyfunction]
+pub(crate) fn candidate_values<'py>(
+    py: Python<'py>,
+    rows: EitherArray<'py, Ix2>,
+    queries: EitherArray<'py, Ix2>,
+    candidates: PyReadonlyArray2<'py, i64>,
+    inner: bool,
+    n_threads: usize,
+) -> PyResult<Bound<'py, PyAny>> {
+    let at = (candidates.as_array(), inner, n_threads);
+    match (&rows, &queries) {
+        (Either::F64(x), Either::F64(q)) => values(py, x.as_array(), q.as_array(), at),
+        (Either::F32(x), Either::F32(q)) => values(py, x.as_array(), q.as_array(), at),
+        _ => Err(PyTypeError::new_err("rows and queries must have the same dtype")),
+    }
+}
+
+fn values<'py, T: histrs::Real + numpy::Element>(
+    py: Python<'py>,
+    rows: ArrayView2<'_, T>,
+    queries: ArrayView2<'_, T>,
+    (candidates, inner, n_threads): (ArrayView2<'_, i64>, bool, usize),
+) -> PyResult<Bound<'py, PyAny>> {
+    let work = |e: &histrs::Executor| core::candidate_values(e, rows, queries, candidates, inner);
+    Ok(with_executor(py, n_threads, work)?.into_pyarray(py).into_any())
 }
 
 /// The codewords that codes stand for, side by side.

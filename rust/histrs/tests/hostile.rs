@@ -29,8 +29,9 @@ use histrs::moments::{LassoParameters, LassoProblem, Penalty, group_lasso_path};
 use histrs::ndarray::{Array, Array2, Array3, Dimension, IntoDimension, ShapeBuilder, array};
 use histrs::neighborhood::{Labels, needed_prototypes};
 use histrs::quantization::{
-    Codebooks, Metric, Quantizer, QuantizerParameters, code_scores, code_scores_into, code_sums,
-    decode, decode_into, encode, encode_into, neighbors,
+    Codebooks, Metric, Quantizer, QuantizerParameters, candidate_values, code_scores,
+    code_scores_into, code_sums, decode, decode_into, encode, encode_into, neighbors,
+    neighbors_in_lists,
 };
 use histrs::random_features::ExpChi2Features;
 use histrs::sparse_maps::{Selection, SparseAdditiveMap, column_quantiles, sparse_codes};
@@ -694,22 +695,46 @@ fn calls_of_parts() -> Vec<Call> {
                 index.nearest(exec(), queries.view(), a.count(k)).map(drop)
             },
         ),
-        ("neighbors code_scores code_scores_into code_sums", |a| {
-            let [n, m, d, k] = a.sizes;
-            let (short, long) = (a.codes::<u8>(n, m, k), a.codes::<u16>(n, m, k));
-            let tables = a.array::<T, _>((d, m, k));
-            let (biases, n_neighbors) = (a.array(n), a.count(2));
-            let biases = a.flag().then_some(biases.view());
-            let _ = neighbors(exec(), short.view(), tables.view(), biases, n_neighbors);
-            let _ = neighbors(exec(), long.view(), tables.view(), biases, n_neighbors);
-            let _ = code_scores(exec(), short.view(), tables.view());
-            let mut out = a.vector(n * d);
-            let _ = code_scores_into(exec(), short.view(), tables.view(), &mut out);
-            let _ = code_scores_into(exec(), long.view(), tables.view(), &mut out);
-            let (n_codes, weights) = (a.count(k), a.array((n, d)));
-            let _ = code_sums(exec(), short.view(), n_codes, weights.view());
-            code_sums(exec(), long.view(), n_codes, weights.view()).map(drop)
-        }),
+        (
+            "neighbors neighbors_in_lists candidate_values code_scores code_scores_into code_sums",
+            |a| {
+                let [n, m, d, k] = a.sizes;
+                let (short, long) = (a.codes::<u8>(n, m, k), a.codes::<u16>(n, m, k));
+                let tables = a.array::<T, _>((d, m, k));
+                let (biases, n_neighbors) = (a.array(n), a.count(2));
+                let biases = a.flag().then_some(biases.view());
+                let _ = neighbors(exec(), short.view(), tables.view(), biases, n_neighbors);
+                let _ = neighbors(exec(), long.view(), tables.view(), biases, n_neighbors);
+                let _ = code_scores(exec(), short.view(), tables.view());
+                let starts = a.offsets(m, n);
+                let probed = Array2::from_shape_simple_fn((k, m), || a.flag());
+                let _ = neighbors_in_lists(
+                    exec(),
+                    short.view(),
+                    tables.view(),
+                    biases,
+                    &starts,
+                    probed.view(),
+                    n_neighbors,
+                );
+                let (rows, queries) = (a.array::<T, _>((n, d)), a.array::<T, _>((k, d)));
+                let candidates =
+                    Array2::from_shape_simple_fn((k, m), || a.any(&[0, 1, -1, i64::MAX]));
+                let _ = candidate_values(
+                    exec(),
+                    rows.view(),
+                    queries.view(),
+                    candidates.view(),
+                    a.flag(),
+                );
+                let mut out = a.vector(n * d);
+                let _ = code_scores_into(exec(), short.view(), tables.view(), &mut out);
+                let _ = code_scores_into(exec(), long.view(), tables.view(), &mut out);
+                let (n_codes, weights) = (a.count(k), a.array((n, d)));
+                let _ = code_sums(exec(), short.view(), n_codes, weights.view());
+                code_sums(exec(), long.view(), n_codes, weights.view()).map(drop)
+            },
+        ),
         (
             "ExpChi2Features::structured with_seed dense structured_size transform transform_into n_features \
              scores",

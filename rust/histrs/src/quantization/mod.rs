@@ -28,6 +28,7 @@
 //! | `encode` | [`encode`]: the nearest codewords of all rows |
 //! | `neighbors` | [`neighbors`]: the rows of least sums of table entries, for many queries |
 //! | `quantizer` | [`Quantizer`]: codebooks that are learned; [`Index`]: rows that are searched |
+//! | `rerank` | [`candidate_values`]: distances of queries and candidates among rows |
 //! | `scores` | [`code_scores`]: sums of table entries, all classes in one pass |
 //! | `sums` | [`code_sums`]: its transpose, the sums of the rows that share a code |
 
@@ -38,6 +39,7 @@ mod encode;
 mod metric;
 mod neighbors;
 mod quantizer;
+mod rerank;
 mod scores;
 mod sums;
 
@@ -46,7 +48,8 @@ pub use codes::Code;
 pub use decode::{decode, decode_into};
 pub use encode::{encode, encode_into};
 pub use metric::Metric;
-pub use neighbors::{Neighbors, neighbors};
+pub use neighbors::{Neighbors, neighbors, neighbors_in_lists};
 pub use quantizer::{Index, Quantizer, QuantizerParameters};
+pub use rerank::candidate_values;
 pub use scores::{code_scores, code_scores_into};
 pub use sums::code_sums;

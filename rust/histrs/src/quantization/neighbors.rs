@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 use std::ops::Range;
 
-use ndarray::{Array2, ArrayView1, ArrayView2, ArrayView3, Axis, s};
+use ndarray::{Array2, ArrayView1, ArrayView2, ArrayView3, ArrayViewMut1, Axis, s};
 use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result, check_length};
@@ -61,19 +61,9 @@ pub fn neighbors<T: Real, C: Code>(
     biases: Option<ArrayView1<'_, T>>,
     n_neighbors: usize,
 ) -> Result<Neighbors<T>> {
+    check(exec, codes, tables, biases, n_neighbors)?;
     let (n_rows, n_blocks) = codes.dim();
     let (n_tables, n_codes, n_queries) = tables.dim();
-    let cure = "give one for each column of the codes";
-    check_length("the number of tables", n_tables, n_blocks, cure)?;
-    if let Some(biases) = &biases {
-        check_length("the number of biases", biases.len(), n_rows, "give one for each row")?;
-    }
-    if n_neighbors == 0 || n_neighbors > n_rows {
-        let expected = "there are from 1 to as many neighbors as rows";
-        return Err(Error::parameter("n_neighbors", n_neighbors, expected));
-    }
-    check_codes(exec, codes, n_codes)?;
-    check_entries(exec, tables, biases)?;
     let mut rows = memory::zero_matrix((n_queries, n_neighbors))?;
     let mut sums = memory::zero_matrix((n_queries, n_neighbors))?;
     if n_queries == 0 {
@@ -102,12 +92,140 @@ pub fn neighbors<T: Real, C: Code>(
             memory::extend(&mut all, part.iter().copied())?;
         }
         all.sort_unstable_by(order);
-        let out = rows.row_mut(query).into_iter().zip(sums.row_mut(query));
-        for ((row, sum), candidate) in out.zip(&all) {
-            (*row, *sum) = (candidate.row as i64, candidate.sum);
-        }
+        write(&all, rows.row_mut(query), sums.row_mut(query));
     }
     Ok((rows, sums))
+}
+
+/// As [`neighbors`], each query among the rows of some lists: list `l` has the rows from `starts[l]`
+/// to `starts[l + 1]`, and query `q` looks into it where `probed[q, l]`.
+///
+/// # Errors
+///
+/// As [`neighbors`]; [`Error::Shape`] unless there is a column of `probed` for each list and a row for
+/// each query, [`Error::Parameter`] when lists do not follow one another or hold fewer rows than
+/// neighbors.
+///
+/// # Examples
+///
+/// ```
+/// use histrs::{Executor, quantization::neighbors_in_lists};
+/// use ndarray::array;
+///
+/// let exec = Executor::new(1)?;
+/// let codes = array![[0_u8], [1], [0]];
+/// let tables = array![[[1.0], [2.0]]];
+/// let (starts, probed) = ([0, 1, 3], array![[false, true]]);
+/// let found =
+///     neighbors_in_lists(&exec, codes.view(), tables.view(), None, &starts, probed.view(), 1);
+/// assert_eq!(found?, (array![[2]], array![[1.0]]));
+/// # Ok::<(), histrs::Error>(())
+/// ```
+pub fn neighbors_in_lists<T: Real, C: Code>(
+    exec: &Executor,
+    codes: ArrayView2<'_, C>,
+    tables: ArrayView3<'_, T>,
+    biases: Option<ArrayView1<'_, T>>,
+    starts: &[i64],
+    probed: ArrayView2<'_, bool>,
+    n_neighbors: usize,
+) -> Result<Neighbors<T>> {
+    check(exec, codes, tables, biases, n_neighbors)?;
+    let (n_rows, n_blocks) = codes.dim();
+    let (n_tables, n_codes, n_queries) = tables.dim();
+    let lists = lists_of(starts, n_rows)?;
+    let cure = "give one for each list";
+    check_length("the number of columns of the lists", probed.ncols(), lists.len(), cure)?;
+    let cure = "give one for each query";
+    check_length("the number of rows of the lists", probed.nrows(), n_queries, cure)?;
+    let biases = biases.map(|biases| biases.to_vec()).unwrap_or_default();
+    let codes = codes.as_standard_layout();
+    let scan =
+        &Scan { codes: memory::flat(&codes)?, n_blocks, n_codes, biases: &biases, n_neighbors };
+    let found = exec.map_blocks(n_queries.div_ceil(TOGETHER), |block| {
+        let queries = block * TOGETHER..n_queries.min((block + 1) * TOGETHER);
+        // A line of entries is read once for all queries of the block.
+        let size = n_tables * n_codes;
+        let mut own = AlignedVec::zeros(queries.len() * size)?;
+        let of_queries = tables.slice_move(s![.., .., queries.clone()]);
+        for (at, entries) in of_queries.lanes(Axis(2)).into_iter().enumerate() {
+            for (query, &entry) in entries.iter().enumerate() {
+                own[query * size + at] = entry;
+            }
+        }
+        let mut found = memory::with_capacity(queries.len())?;
+        for (query, tables) in queries.zip(own.chunks_exact(size.max(1))) {
+            let mut nearest = [Nearest::new(n_neighbors)?];
+            for (rows, _) in lists.iter().zip(probed.row(query)).filter(|(_, probed)| **probed) {
+                let (rows, nearest) = (rows.clone(), &mut nearest);
+                dispatch(ScanRows { scan, rows, tables, width: 1, nearest });
+            }
+            let [nearest] = nearest;
+            let nearest = nearest.finish();
+            if nearest.len() < n_neighbors {
+                let expected = "there are no more neighbors than rows in the lists of a query";
+                return Err(Error::parameter("n_neighbors", n_neighbors, expected));
+            }
+            found.push(nearest);
+        }
+        Ok(found)
+    })?;
+    let mut rows = memory::zero_matrix((n_queries, n_neighbors))?;
+    let mut sums = memory::zero_matrix((n_queries, n_neighbors))?;
+    let out = rows.rows_mut().into_iter().zip(sums.rows_mut());
+    for (nearest, (rows, sums)) in found.iter().flatten().zip(out) {
+        write(nearest, rows, sums);
+    }
+    Ok((rows, sums))
+}
+
+/// The rows of each list.
+fn lists_of(starts: &[i64], n_rows: usize) -> Result<Vec<Range<usize>>> {
+    let mut lists = memory::with_capacity(starts.len())?;
+    for pair in starts.windows(2) {
+        let [start, end] = [pair[0], pair[1]].map(|edge| usize::try_from(edge).ok());
+        match (start, end) {
+            (Some(start), Some(end)) if start <= end && end <= n_rows => lists.push(start..end),
+            _ => {
+                let expected = "lists are rows that follow one another";
+                return Err(Error::parameter("an edge of a list", pair[1], expected));
+            }
+        }
+    }
+    Ok(lists)
+}
+
+/// Fails unless codes, tables, biases and a number of neighbors fit each other.
+fn check<T: Real, C: Code>(
+    exec: &Executor,
+    codes: ArrayView2<'_, C>,
+    tables: ArrayView3<'_, T>,
+    biases: Option<ArrayView1<'_, T>>,
+    n_neighbors: usize,
+) -> Result<()> {
+    let (n_rows, n_blocks) = codes.dim();
+    let cure = "give one for each column of the codes";
+    check_length("the number of tables", tables.len_of(Axis(0)), n_blocks, cure)?;
+    if let Some(biases) = &biases {
+        check_length("the number of biases", biases.len(), n_rows, "give one for each row")?;
+    }
+    if n_neighbors == 0 || n_neighbors > n_rows {
+        let expected = "there are from 1 to as many neighbors as rows";
+        return Err(Error::parameter("n_neighbors", n_neighbors, expected));
+    }
+    check_codes(exec, codes, tables.len_of(Axis(1)))?;
+    check_entries(exec, tables, biases)
+}
+
+/// Puts the first of some candidates into results.
+fn write<T: Real>(
+    candidates: &[Candidate<T>],
+    rows: ArrayViewMut1<'_, i64>,
+    sums: ArrayViewMut1<'_, T>,
+) {
+    for ((row, sum), candidate) in rows.into_iter().zip(sums).zip(candidates) {
+        (*row, *sum) = (candidate.row as i64, candidate.sum);
+    }
 }
 
 /// Queries side by side: two vectors, or one where there are fewer or the cache would be too small,
@@ -162,12 +280,14 @@ fn order<T: Real>(a: &Candidate<T>, b: &Candidate<T>) -> Ordering {
 struct Nearest<T> {
     candidates: Vec<Candidate<T>>,
     n_neighbors: usize,
+    /// What further sums must be below.
+    limit: T,
 }
 
 impl<T: Real> Nearest<T> {
     fn new(n_neighbors: usize) -> Result<Self> {
         let candidates = memory::with_capacity(n_neighbors + n_neighbors.max(SPARE))?;
-        Ok(Self { candidates, n_neighbors })
+        Ok(Self { candidates, n_neighbors, limit: T::from_f64(f64::INFINITY) })
     }
 
     /// Takes a row behind all before; returns what the sums of later ones must be below, once
@@ -267,7 +387,7 @@ impl<T: Real, C: Code> ScanRows<'_, T, C> {
     fn scan_alone(self) {
         let Self { scan, rows, tables, width: _, nearest } = self;
         let Some(nearest) = nearest.first_mut() else { return };
-        let mut limit = T::from_f64(f64::INFINITY);
+        let mut limit = nearest.limit;
         for first in rows.clone().step_by(TOGETHER) {
             let here = TOGETHER.min(rows.end - first);
             let mut sums = [T::default(); TOGETHER];
@@ -287,6 +407,7 @@ impl<T: Real, C: Code> ScanRows<'_, T, C> {
                 }
             }
         }
+        nearest.limit = limit;
     }
 
     /// For `V` vectors of queries.
