@@ -45,8 +45,8 @@ likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "gaussian" regresses targets +1 and -1. In "bernoulli" (each class against all others) and
     "softmax", functions are logits. Their log loss is lower, and a fit takes about ten times as
     long. For additive kernels, "auto" is "bernoulli" for two classes of at most 4,096 rows, and
-    "softmax" for 3 to 64 classes. The latter needs at least 400 rows, and at most 4e10 for rows
-    cubed times classes.
+    "softmax" for 3 to 64 classes. The latter needs at least 400 rows. The cube of the rows times
+    the classes must be at most 4e10.
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" calibrates probabilities on leave-one-out predictions. None keeps the
     posterior, whose probabilities are too certain.
@@ -99,11 +99,10 @@ indices : array-like of int
 _SAMPLE_WEIGHT = """
 sample_weight : array-like of shape (n_samples,), default=None
     Weights of the rows. The noise variance of a row is `noise_` over its weight; calibration of
-    probabilities weighs the row too. A whole weight is that many equal rows, and rows with equal
-    columns and targets are one row of their total weight. If no rows have equal columns and
-    different targets, equal rows may be copies of one measurement. Noise is then learned with
-    weights in units of their mean, so that copies of all rows change nothing. A row of weight 0 is
-    left out.
+    probabilities weighs the row too. A row of weight 3 is three equal rows, and rows with equal
+    columns and targets are one row of their total weight. If rows with equal columns always have
+    equal targets, they may be copies of one measurement. Noise is then learned with weights in
+    units of their mean, so that copies of all rows change nothing. A row of weight 0 is left out.
 """
 FIT = {
     "y": """

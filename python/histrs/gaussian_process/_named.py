@@ -19,7 +19,7 @@ from histrs.gaussian_process._regressor import GPRegressor
 class IntersectionGPRegressor(GPRegressor):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
-    The target, its mean subtracted and divided by its standard deviation, has covariance
+    With the kernel's transform `g`, the standardised target has covariance
 
     .. math:: \mathrm{amplitude} \sum_d w_d \min(g(x(d)), g(x'(d))) + \mathrm{noise}\,[x = x'].
 
@@ -99,7 +99,7 @@ class IntersectionGPClassifier(GPClassifier):
 
     See Also
     --------
-    IntersectionGPRegressor : The same for real targets, and dask arrays.
+    IntersectionGPRegressor : The same for real targets. Its notes are about dask arrays.
 
     Notes
     -----
@@ -232,8 +232,8 @@ class SPDGPClassifier(GPClassifier):
     r"""Gaussian process classifier on covariance matrices: `GPClassifier` with `Tangent`.
 
     See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes. For
-    "tangent" and "logeuclid", the kernel's `gamma` and the noise minimise the error of
-    leave-one-out predictions, which are in closed form. The same predictions calibrate the scores.
+    the kernels "tangent" and "logeuclid", `gamma` and the noise minimise the error of leave-one-out
+    predictions, which are in closed form. The same predictions calibrate the scores.
 
     See Also
     --------
