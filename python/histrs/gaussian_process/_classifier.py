@@ -531,7 +531,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
         With ``calibration=None`` they are the probabilities of the model, whose targets are latent
         functions plus Gaussian noise. Only target vectors with a single +1 can occur, so that with
-        the predictive variances :math:`\sigma_c^2` of eq. 3
+        the predictive variances :math:`\sigma_c^2` (eq. 3 of Rodner et al., 2016)
 
         .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
                   \propto \exp(2 \mu_c / \sigma_c^2),

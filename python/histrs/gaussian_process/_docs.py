@@ -16,8 +16,9 @@ optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, defau
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
 default="auto"
-    "leave-one-out" minimises the error of left-out rows, and is "auto" for coordinates of
-    covariances. The others maximise the marginal likelihood; None keeps the given values.
+    "leave-one-out" minimises the error of left-out rows; "auto" takes it for the kernels "tangent"
+    and "logeuclid" of covariance matrices. The others maximise the marginal likelihood; None keeps
+    the given values.
 """
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
@@ -65,7 +66,7 @@ classes_ : ndarray of shape (n_classes,)
 """
 _ROWS = """
 X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    Rows; of additive kernels, histograms: non-negative, finite.
+    Rows; for additive kernels, histograms that are non-negative and finite.
 """
 
 GAUSSIAN_PROCESS = {
@@ -116,8 +117,8 @@ CLASSIFICATION_FIT = {
     "sample_weight": _SAMPLE_WEIGHT,
     "classes": """
 classes : array-like of shape (n_classes,), default=None
-    Further labels that the model keeps, also if it has no rows of them; `y` must then have no
-    others. None takes the classes of the rows.
+    Labels that the model keeps beside the known ones, even without rows of them; `y` must then have
+    only these and known ones. None takes the classes of the rows.
 """,
 }
 REGRESSION_FIT = {

@@ -19,9 +19,11 @@ from histrs.gaussian_process._regressor import GPRegressor
 class IntersectionGPRegressor(GPRegressor):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
-    With the kernel's transform `g`, the standardised target has covariance
+    With the kernel's transform `g` and its `intercept_variance` `c`, the standardised target has
+    covariance
 
-    .. math:: \mathrm{amplitude} \sum_d w_d \min(g(x(d)), g(x'(d))) + \mathrm{noise}\,[x = x'].
+    .. math:: \mathrm{amplitude} \Big(\sum_d w_d \min(g(x(d)), g(x'(d))) + c\Big)
+              + \mathrm{noise}\,[x = x'].
 
     `min` is the covariance of Brownian motion, so that this is an exact Bayesian additive model
     whose components are piecewise linear with knots at the training values. Targets are solved

@@ -557,7 +557,7 @@ class Moments:
             are reduced where they lie, and merged.
         {Y}
         sample_weight : {array-like of shape (n_rows,), str}, default=None
-            Weights of the rows, as `update` takes them; for a table, the name of its column or an
+            Weights of the rows, as `update` takes them; for a table, the name of a column or an
             array. An iterable of chunks has weights in its triples instead.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time; its digest is kept.

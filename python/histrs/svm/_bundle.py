@@ -127,7 +127,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     alpha_ : float
         The chosen strength of the regulariser.
     alphas_ : ndarray of shape (n_alphas,)
-        The values of `alpha`, from the largest to the smallest.
+        With several `alpha`: their values, from the largest to the smallest.
     cv_scores_ : ndarray of shape (n_alphas, cv)
         With several `alpha`, the accuracies on held-out rows.
     feature_map_ : transformer or None
