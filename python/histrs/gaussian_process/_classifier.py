@@ -80,7 +80,7 @@ _MAX_CUBES = 4e10
 
 @documented(GAUSSIAN_PROCESS, CLASSIFICATION_FIT, CLASSIFICATION_GP, UPDATES)
 class GPClassifier(ClassifierMixin, GaussianProcess):
-    r"""Gaussian process classifier of any kernel.
+    r"""Gaussian process classifier with any kernel.
 
     For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
     for the class and -1 for all others. Scores are calibrated on predictions of left-out training
@@ -206,9 +206,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         """Add rows, of known and of new classes; when it raises, the estimator is as it was.
 
         The first call on an estimator without data is `fit`, hyper-parameters included. Later calls
-        keep the hyper-parameters. Their posterior equals a fit on all rows with the same
-        hyper-parameters, to the tolerance of the solver. They carry sorted columns, factors and
-        preconditioners over; the calibration is learned anew when it is asked for next.
+        keep the hyper-parameters. Their posterior equals that of a fit on all rows with the same
+        hyper-parameters, to the tolerance of the solver. Sorted columns, factors and
+        preconditioners are carried over; the calibration is learned anew when it is asked for next.
 
         Parameters
         ----------
@@ -510,8 +510,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         labels : ndarray of shape (n_samples,)
             The most probable classes.
         std : ndarray of shape (n_samples,), or (n_samples, n_outputs)
-            Only with `return_std`: square root of eq. 3, noise included; one for all outputs unless
-            each has its own hyper-parameters.
+            Only with `return_std`: square root of eq. 3 of Rodner et al. (2016), noise included;
+            one for all outputs unless each has its own hyper-parameters.
         """
         check = self._check_test if return_std else self._check_rows_of_means
         X, state = check(X), self._answering()
@@ -524,14 +524,14 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     def predict_proba(self, X: ArrayLike | Matrix) -> Array:
         r"""Return class probabilities.
 
-        With ``calibration="leave-one-out"`` they are
-        :math:`\mathrm{softmax}(T \mu + W^T \mu + b)` of the posterior means :math:`\mu`.
-        Temperature, matrix and offsets make the labels of training rows likely, each predicted by
-        a fit without it. They take no longer than the means.
+        With ``calibration="leave-one-out"`` they are :math:`\mathrm{softmax}(T \mu + W^T \mu + b)`
+        of the posterior means :math:`\mu`. Temperature, matrix and offsets make the labels of
+        training rows likely; a fit without a row predicts its label. The probabilities take no
+        longer than the means.
 
         With ``calibration=None`` they are the probabilities of the model, whose targets are latent
         functions plus Gaussian noise. Only target vectors with a single +1 can occur, so that with
-        the predictive variances :math:`\sigma_c^2` of eq. 3
+        the predictive variances :math:`\sigma_c^2` (eq. 3 of Rodner et al., 2016)
 
         .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
                   \propto \exp(2 \mu_c / \sigma_c^2),

@@ -16,8 +16,9 @@ optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, defau
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
 default="auto"
-    "leave-one-out" minimises the error of left-out rows, and is "auto" for coordinates of
-    covariances. The others maximise the marginal likelihood; None keeps the given values.
+    "leave-one-out" minimises the error of left-out rows; "auto" takes it for the kernels "tangent"
+    and "logeuclid" of covariance matrices. The others maximise the marginal likelihood; None keeps
+    the given values.
 """
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
@@ -45,8 +46,8 @@ likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "gaussian" regresses targets +1 and -1. In "bernoulli" (each class against all others) and
     "softmax", functions are logits. Their log loss is lower, and a fit takes about ten times as
     long. For additive kernels, "auto" is "bernoulli" for two classes of at most 4,096 rows, and
-    "softmax" for 3 to 64 classes. The latter needs at least 400 rows, and at most 4e10 for rows
-    cubed times classes.
+    "softmax" for 3 to 64 classes. The latter needs at least 400 rows. The cube of the rows times
+    the classes must be at most 4e10.
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" calibrates probabilities on leave-one-out predictions. None keeps the
     posterior, whose probabilities are too certain.
@@ -65,7 +66,7 @@ classes_ : ndarray of shape (n_classes,)
 """
 _ROWS = """
 X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    Rows; of additive kernels, histograms: non-negative, finite.
+    Rows; for additive kernels, histograms that are non-negative and finite.
 """
 
 GAUSSIAN_PROCESS = {
@@ -99,11 +100,10 @@ indices : array-like of int
 _SAMPLE_WEIGHT = """
 sample_weight : array-like of shape (n_samples,), default=None
     Weights of the rows. The noise variance of a row is `noise_` over its weight; calibration of
-    probabilities weighs the row too. A whole weight is that many equal rows, and rows with equal
-    columns and targets are one row of their total weight. If no rows have equal columns and
-    different targets, equal rows may be copies of one measurement. Noise is then learned with
-    weights in units of their mean, so that copies of all rows change nothing. A row of weight 0 is
-    left out.
+    probabilities weighs the row too. A row of weight 3 is three equal rows, and rows with equal
+    columns and targets are one row of their total weight. If rows with equal columns always have
+    equal targets, they may be copies of one measurement. Noise is then learned with weights in
+    units of their mean, so that copies of all rows change nothing. A row of weight 0 is left out.
 """
 FIT = {
     "y": """
@@ -117,8 +117,8 @@ CLASSIFICATION_FIT = {
     "sample_weight": _SAMPLE_WEIGHT,
     "classes": """
 classes : array-like of shape (n_classes,), default=None
-    Further labels that the model keeps, also if it has no rows of them; `y` must then have no
-    others. None takes the classes of the rows.
+    Labels that the model keeps beside the known ones, even without rows of them; `y` must then have
+    only these and known ones. None takes the classes of the rows.
 """,
 }
 REGRESSION_FIT = {

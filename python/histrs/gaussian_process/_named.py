@@ -19,9 +19,11 @@ from histrs.gaussian_process._regressor import GPRegressor
 class IntersectionGPRegressor(GPRegressor):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
-    The target, its mean subtracted and divided by its standard deviation, has covariance
+    With the kernel's transform `g` and its `intercept_variance` `c`, the standardised target has
+    covariance
 
-    .. math:: \mathrm{amplitude} \sum_d w_d \min(g(x(d)), g(x'(d))) + \mathrm{noise}\,[x = x'].
+    .. math:: \mathrm{amplitude} \Big(\sum_d w_d \min(g(x(d)), g(x'(d))) + c\Big)
+              + \mathrm{noise}\,[x = x'].
 
     `min` is the covariance of Brownian motion, so that this is an exact Bayesian additive model
     whose components are piecewise linear with knots at the training values. Targets are solved
@@ -99,7 +101,7 @@ class IntersectionGPClassifier(GPClassifier):
 
     See Also
     --------
-    IntersectionGPRegressor : The same for real targets, and dask arrays.
+    IntersectionGPRegressor : The same for real targets. Its notes are about dask arrays.
 
     Notes
     -----
@@ -232,8 +234,8 @@ class SPDGPClassifier(GPClassifier):
     r"""Gaussian process classifier on covariance matrices: `GPClassifier` with `Tangent`.
 
     See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes. For
-    "tangent" and "logeuclid", the kernel's `gamma` and the noise minimise the error of
-    leave-one-out predictions, which are in closed form. The same predictions calibrate the scores.
+    the kernels "tangent" and "logeuclid", `gamma` and the noise minimise the error of leave-one-out
+    predictions, which are in closed form. The same predictions calibrate the scores.
 
     See Also
     --------

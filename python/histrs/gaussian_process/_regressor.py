@@ -59,8 +59,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name. A
-        constant factor of it starts the search for the amplitude. None is ``Radial()``.
+        An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name. The
+        search for the amplitude starts at its constant factor. None is ``Radial()``.
     {parameters}
 
     Attributes
@@ -150,9 +150,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         """Add rows; when it raises, the estimator is as it was.
 
         The first call on an estimator without data is `fit`, hyper-parameters included. Later calls
-        keep the hyper-parameters. Predictions equal a fit on all rows with the same
-        hyper-parameters, to the tolerance of the solver. They carry sorted columns, factors and
-        preconditioners over.
+        keep the hyper-parameters. Predictions equal those of a fit on all rows with the same
+        hyper-parameters, to the tolerance of the solver. Sorted columns, factors and
+        preconditioners are carried over.
 
         Parameters
         ----------
@@ -333,15 +333,15 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             Whether to return the predictive covariance of the rows too, exactly, which takes a
             solve for every row.
         return_quantiles : array-like of shape (n_quantiles,), default=None
-            Probabilities, between 0 and 1, whose quantiles to return too; their standard
-            deviations are those of `return_std`.
+            Probabilities, between 0 and 1, whose quantiles to return too. They use the standard
+            deviations of `return_std`.
 
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Eq. 2, plus the mean of the targets.
+            The posterior mean (eq. 2 of Rodner et al., 2016), plus the mean of the targets.
         std : ndarray of the same shape
-            Only with `return_std`: square root of eq. 3, noise included.
+            Only with `return_std`: square root of eq. 3 of that paper, noise included.
         covariance : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
             Only with `return_cov`: noise included, on the diagonal.
         quantiles : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_targets)
@@ -350,7 +350,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         Raises
         ------
         ValueError
-            If more than one of these is True, or a probability is not between 0 and 1.
+            If more than one of `return_std`, `return_cov` and `return_quantiles` is given, or a
+            probability is not between 0 and 1.
         """
         if return_std + return_cov + (return_quantiles is not None) > 1:
             raise ValueError(

@@ -61,7 +61,7 @@ members : "auto" or list of {"even", "levels", "radial", "ranks"}, default="auto
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
-    Rows. NaN is a missing value; columns of a data frame that are no numbers are categories, and
+    Rows. NaN is a missing value; columns of a data frame that are not numeric are categories, and
     dates are numbers.
 """,
 }
@@ -182,7 +182,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         ------
         ValueError
             If an entry or a target is infinite, a target is missing in every row, the lengths
-            differ, or a weight is negative or not finite, or all are 0.
+            differ, a weight is negative or not finite, or all weights are 0.
         """
         with replaced_whole(self) as draft:
             draft._fit(X, y, sample_weight)
@@ -314,7 +314,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         Raises
         ------
         ValueError
-            If both are asked for, or a probability is not between 0 and 1.
+            If both `return_std` and `return_quantiles` are given, or a probability is not between 0
+            and 1.
         """
         if return_std and return_quantiles is not None:
             raise ValueError("Ask for one of return_std and return_quantiles at a time.")
@@ -329,7 +330,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         return mean, quantiles[:, :, 0] if self._single_target else quantiles
 
     def predict_interval(self, X: Any, coverage: float = 0.95) -> NDArray[Any]:
-        """Return the central interval that a target is in with a probability.
+        """Return the central interval that contains a target with probability `coverage`.
 
         Parameters
         ----------
@@ -463,7 +464,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     Members are as in `TabularGPRegressor`. Members and their weights are learned from indicators of
     the classes. With up to ten classes, the member "levels" predicts log odds, with a Bernoulli
     likelihood and Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). A
-    conditional logit, fitted to left-out predictions, turns the blend into probabilities.
+    conditional logit, fitted to predictions of left-out rows, turns the blend into probabilities.
 
     Parameters
     ----------
@@ -527,7 +528,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     @_fit_context(prefer_skip_nested_validation=True)
     @documented(CLASSIFICATION_FIT, TABULAR_GP)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn members, and how they tell classes; when it raises, nothing changes.
+        """Learn members, and how they tell classes apart; when it raises, nothing changes.
 
         Parameters
         ----------
@@ -545,7 +546,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         ------
         ValueError
             If an entry is infinite, the lengths differ, a weight is negative or not finite, or
-            fewer than two classes have one.
+            fewer than two classes have a row of positive weight.
         """
         with replaced_whole(self) as draft:
             draft._fit(X, y, sample_weight)
@@ -597,8 +598,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         """Add rows; when it raises, nothing changes.
 
         The first call is `fit`. Later ones keep what was learned: columns, kernels, weights of
-        members and probabilities. Members are fitted again to all rows; the left-out rows stay
-        the same.
+        members and the logit. Members are fitted again to all rows; the left-out rows stay the
+        same.
 
         Parameters
         ----------

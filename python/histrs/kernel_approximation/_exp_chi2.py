@@ -202,8 +202,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Histograms: non-negative, finite.
         out : ndarray of shape (n_samples, n_components), default=None
-            Where to write the features, of the dtype of `X`, with contiguous rows. The memory of a
-            new array, page by page, may cost more time than the features.
+            Where to write the features, of the dtype of `X`, with contiguous rows. To allocate a
+            new array may take longer than to compute the features.
 
         Returns
         -------

@@ -31,8 +31,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     The metrics "jbld" and "sinkhorn" are those of [1]_. The search is exact. Among neighbours at
     the same distance, the first training samples are taken. Cheaper lower bounds save most
     distances: the divergence of :func:`~histrs.metrics.jbld_distances` for "airm", and relaxed
-    transport for "emd" and the cost of "sinkhorn". If `M` is a metric, the triangle inequality adds
-    bounds of transport.
+    transport for "emd" and for "sinkhorn" with ``cost="transport"``. If `M` is a metric, the
+    triangle inequality adds bounds of transport.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, p, p)
             Histograms, vectors or covariance matrices, as the metric asks.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Their classes; of several outputs, such as an indicator of labels, a column for each.
+            Their classes; several outputs, such as label indicators, have a column each.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors of their votes; samples of weight 0 are left out. The number of
             neighbours counts samples, whatever they weigh.
@@ -183,7 +183,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         return float(np.average(wrong.mean(axis=1), weights=self.sample_weight_))
 
     def predict(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Predict classes; of classes with as many votes the first of `classes_` is taken.
+        """Predict classes; of classes with equal votes, the first in `classes_` is taken.
 
         Parameters
         ----------
@@ -212,7 +212,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         Returns
         -------
         P : ndarray of shape (n_queries, n_classes), or a list of them
-            Fractions of votes, in the order of `classes_`; of several outputs, those of each.
+            Fractions of votes, in the order of `classes_`; for several outputs, a list with an
+            array for each.
         """
         distances, indices = self.kneighbors(X)
         found = self._shares(votes(distances, self._settings()[1]), indices)

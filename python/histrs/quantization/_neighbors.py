@@ -441,7 +441,8 @@ class CodeNeighbors(BaseEstimator):
             The queries. None stands for the indexed rows in the order of `ids_`: the kept rows
             with `rerank`, otherwise the decoded ones. No row is then a neighbour of itself.
         n_neighbors : int or None, default=None
-            Neighbours of each, at most as many as there are rows; None takes the parameter's.
+            Neighbours of each, at most as many as there are rows; None takes `n_neighbors` of the
+            index.
         return_distance : bool, default=True
             Whether to return distances too.
 

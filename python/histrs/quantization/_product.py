@@ -207,8 +207,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Finite rows, non-negative unless the metric is Euclidean. After the check of
-            a memory map, only the drawn rows are read.
+            Finite rows, non-negative unless the metric is Euclidean. A memory map is checked whole;
+            then only the drawn rows are read.
         y : None
             Not used.
 
@@ -224,9 +224,9 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         """Learn codebooks from the first rows, and move them with the next ones.
 
         Chunks are kept until they have `n_codes` rows together. Codebooks are learned from these. A
-        further chunk is a step of mini-batch k-means: its rows are encoded, and a codeword
-        becomes the mean of all its rows. For "hellinger" and "chi2" it is the mean of square roots,
-        and for further levels of residuals. The rotation is learned from the first rows.
+        further chunk is a step of mini-batch k-means: its rows are encoded, and a codeword becomes
+        the mean of all its rows. For "hellinger" and "chi2" it is the mean of square roots, and for
+        further levels the mean of residuals. The rotation is learned from the first rows.
 
         Parameters
         ----------

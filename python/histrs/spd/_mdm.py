@@ -245,7 +245,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         Returns
         -------
         D : ndarray of shape (n_samples, n_classes)
-            Distances, of "jbld" the root of the divergence, in the order of `classes_`.
+            Distances, in the order of `classes_`. For "jbld" they are roots of the divergence.
         """
         stack = self._stack(X)
         # Beyond the precision they are infinite.

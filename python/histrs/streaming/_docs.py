@@ -42,12 +42,11 @@ positive : bool, default=False
 
 PASSES = by_name("""
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows; a row of weight 2 is two equal rows, one of weight 0 is not there.
+    Weights of the rows; a row of weight 2 is two equal rows, and one of weight 0 is left out.
 rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
     The rows, as `Moments.of` takes them. An iterator is refused if more than one pass is needed.
 Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
-    Targets, unless `rows` is an iterable of chunks; of a table the columns that hold them,
-    or an array.
+    Targets, unless `rows` is an iterable of chunks; for a table, names of its columns or an array.
 feature_map : estimator, default=None
     A fitted transformer, applied to a chunk at a time. The model is one of its features.
 chunk_size : int, default=4096

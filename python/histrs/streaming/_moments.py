@@ -79,8 +79,8 @@ class Moments:
     -----
     Rows may be float32; all sums are float64. `update` cuts its rows into blocks of 4096 from the
     first one on, and adds block after block with one symmetric product of BLAS. Results therefore
-    have the same bits for all chunks whose sizes, but the last, are multiples of 4096. This holds
-    for rows in one order, all with targets or all without, and for one BLAS, number of threads and
+    have the same bits if the sizes of all chunks but the last are multiples of 4096. This holds for
+    rows in one order, all with targets or all without, and for one BLAS, number of threads and
     processor. Otherwise, and for `merge`, they agree up to rounding. A dense array, a memmap and
     CSR give the same bits.
 
@@ -208,7 +208,7 @@ class Moments:
             Finite targets; None where the rows have none.
         sample_weight : array-like of shape (n_rows,), default=None
             Weights, finite and not negative: all sums are of rows times weights. A row of weight 2
-            is two equal rows, one of weight 0 is not there; None gives each a weight of 1.
+            is two equal rows, and a row of weight 0 is left out. None gives each a weight of 1.
 
         Returns
         -------
@@ -557,17 +557,17 @@ class Moments:
             are reduced where they lie, and merged.
         {Y}
         sample_weight : {array-like of shape (n_rows,), str}, default=None
-            Weights of the rows, as `update` takes them, unless `rows` is an iterable of chunks; of
-            a table the column that holds them, or an array.
+            Weights of the rows, as `update` takes them; for a table, the name of a column or an
+            array. An iterable of chunks has weights in its triples instead.
         feature_map : estimator, default=None
             A fitted transformer, applied to a chunk at a time; its digest is kept.
         {chunk_size}
         checkpoint : path-like, default=None
-            A file for the moments so far. If it exists, its chunks are not added again: a run
-            that was killed goes on where the file was written last, and ends with the bits of a
-            run that was not. `rows` must yield the same chunks again. The file holds a checksum
-            of each, of rows and targets as they come, with which they are compared as they are
-            read. After the last chunk the file holds the result, for `load`.
+            A file for the moments so far. If it exists, its chunks are not added again: a run that
+            was killed goes on where the file was written last, and gives the same bits as an
+            uninterrupted run. `rows` must yield the same chunks again. The file holds a checksum of
+            the rows and targets of each chunk, and chunks are compared with it as they are read.
+            After the last chunk the file holds the result, for `load`.
         checkpoint_every : int, default=16
             Chunks from one writing of the file to the next.
         n_jobs : int or None, default=None

@@ -127,7 +127,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     alpha_ : float
         The chosen strength of the regulariser.
     alphas_ : ndarray of shape (n_alphas,)
-        Several `alpha`, from the largest to the smallest.
+        With several `alpha`: their values, from the largest to the smallest.
     cv_scores_ : ndarray of shape (n_alphas, cv)
         With several `alpha`, the accuracies on held-out rows.
     feature_map_ : transformer or None
@@ -220,8 +220,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            Rows, or features with `input="features"`. The workers keep the features
-            of a dask array; the map must be fitted, in a `FrozenEstimator`.
+            Rows, or features with `input="features"`. For a dask array, the workers keep the
+            features, and the map must be a fitted one in a `FrozenEstimator`.
         y : array-like of shape (n_samples,)
             Their classes.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -304,7 +304,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        r"""Return the probability of each class; there with `loss="logistic"` alone.
+        r"""Return the probability of each class; only with `loss="logistic"`.
 
         Parameters
         ----------

@@ -70,7 +70,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     .. math:: f(w, x) = b + \sum_d \frac{1}{s_d} \mathrm{sign}(w_d) \min(x_d - o_d, |w_d|),
 
     which costs as much as a linear score. The offset :math:`o_d` is the smallest training value of
-    a column, or 0 if it has a zero; :math:`s_d` is its unit. In these units, `w` and `b` minimise
+    a column, and :math:`s_d` is its unit. In these units, `w` and `b` minimise
 
     .. math:: \lambda (\|w\|_1 + |b|) + \frac1n \sum_i \max(0, m - y_i f(w, x_i))
 
@@ -325,11 +325,11 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Return the probabilities of the classes; there after `fit` with ``probability=True``.
+        """Return the probabilities of the classes; only after `fit` with ``probability=True``.
 
-        They are a softmax of scores times one number, `inverse_temperature_`, for which the labels
-        of rows held out are most likely, as in Platt's calibration. So the most probable class is
-        the prediction.
+        They are a softmax of scores times `inverse_temperature_`. This number makes the labels of
+        held-out rows most likely, as in Platt's calibration. So the most probable class is the
+        prediction.
 
         Parameters
         ----------
