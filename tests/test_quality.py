@@ -98,6 +98,17 @@ def _rows(n, n_groups=None):
     return Rows(X, (X["a"] > 6).to_numpy().astype(int), groups)
 
 
+def test_splits_do_not_know_the_unit_of_dates():
+    rows = _rows(700)
+    days = pd.to_datetime("2017-01-01") + pd.to_timedelta(rows.X["a"], unit="D")
+    one, other = (
+        Rows(rows.X.assign(day=days.astype(f"datetime64[{unit}]")), rows.y, None)
+        for unit in ("ns", "us")
+    )
+    pairs = zip(splits(one, has_classes=True), splits(other, has_classes=True), strict=True)
+    assert all(np.array_equal(a.train, b.train) for a, b in pairs)
+
+
 @pytest.mark.parametrize("has_classes", [True, False])
 def test_splits_do_not_know_the_order_of_rows(has_classes):
     rows = _rows(700)

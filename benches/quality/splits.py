@@ -95,7 +95,9 @@ def _by_class(keys: NDArray[np.float64], codes: NDArray[np.intp]) -> NDArray[np.
 
 def _content(rows: Rows) -> NDArray[np.uint64]:
     """Return a number for what a row says, and for the how-manieth that says it."""
-    frame = rows.X.assign(**{"the target": rows.y})
+    # Versions of pandas read dates in different units.
+    dates = {c: rows.X[c].astype("datetime64[us]") for c in rows.X.select_dtypes("datetime")}
+    frame = rows.X.assign(**dates, **{"the target": rows.y})
     said = pd.util.hash_pandas_object(frame, index=False).to_numpy()
     nth = pd.Series(said).groupby(said).cumcount().to_numpy().astype(np.uint64)
     return said + _MIX[0] * nth
