@@ -274,7 +274,7 @@ def test_codewords_beyond_the_precision_of_the_first_rows_are_refused():
     rng = np.random.default_rng(0)
     model = ProductQuantizer(1, 2, random_state=0).partial_fit(np.float32(rng.random((9, 2))))
     before = model.codebooks_.copy()
-    with pytest.raises(ValueError, match="beyond float32"):
+    with pytest.raises(ValueError, match="overflow float32"):
         model.partial_fit(1e150 * rng.random((9, 2)))
     np.testing.assert_array_equal(model.codebooks_, before)
 

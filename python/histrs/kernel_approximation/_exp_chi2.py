@@ -191,7 +191,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             self.base_map_ = clone(base).set_params(n_jobs=self.n_jobs).fit(X)
             self.gamma_ = self._choose_gamma(X, y, random)
             self.projection_ = self._draw_projection(random)
-            self.__dict__.pop("_features", None)
+            self._core = self._of_core()
         return self
 
     def transform(self, X: ArrayLike | Matrix, out: NDArray[Any] | None = None) -> NDArray[Any]:
@@ -230,9 +230,9 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             X = apart_from(memory, X)
         self.base_map_._warn_outside(X)
         if self.n_components_ % 2 == 0:
-            Z = self._core().transform(to_core(X), count_threads(self.n_jobs), memory)
+            Z = self._core.transform(to_core(X), count_threads(self.n_jobs), memory)
             return Z if out is None else out
-        Z = self._core().transform(to_core(X), count_threads(self.n_jobs), None)
+        Z = self._core.transform(to_core(X), count_threads(self.n_jobs), None)
         # cos(v) - sin(v) = sqrt(2) cos(v + pi/4): the product of two has the mean of
         # cos(v - w) - sin(v + w), and the sine is as often positive as negative.
         Z[:, self._n_projections - 1] -= Z[:, -1]
@@ -253,7 +253,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             coef = np.hstack([coef, -coef[:, [self._n_projections - 1]]])
         coef = np.ascontiguousarray(coef, dtype=np.float64)
         intercept = np.ascontiguousarray(intercept, dtype=np.float64)
-        return self._core().scores(to_core(X), coef, intercept, count_threads(self.n_jobs))
+        return self._core.scores(to_core(X), coef, intercept, count_threads(self.n_jobs))
 
     def __sklearn_tags__(self) -> Tags:
         """Return what scikit-learn may expect of the sampler."""
@@ -270,23 +270,26 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _n_projections(self) -> int:
         return (self.n_components_ + 1) // 2
 
-    def _core(self) -> _histrs.ExpChi2Features:
+    def _of_core(self) -> _histrs.ExpChi2Features:
         """Return the object of the core, which keeps the matrix that sparse rows need."""
-        if not hasattr(self, "_features"):
-            base = self.base_map_._core_map()
-            if self.projection_kind_ == "structured":
-                self._features = _histrs.ExpChi2Features.structured(
-                    base, self.n_features_in_, self.projection_, self._n_projections, self.gamma_
-                )
-            else:
-                self._features = _histrs.ExpChi2Features.dense(
-                    base, self.n_features_in_, self.projection_, self.gamma_
-                )
-        return self._features
+        base = self.base_map_._core_map()
+        if self.projection_kind_ == "structured":
+            return _histrs.ExpChi2Features.structured(
+                base, self.n_features_in_, self.projection_, self._n_projections, self.gamma_
+            )
+        return _histrs.ExpChi2Features.dense(
+            base, self.n_features_in_, self.projection_, self.gamma_
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state without this object."""
-        return {k: v for k, v in super().__getstate__().items() if k != "_features"}
+        return {k: v for k, v in super().__getstate__().items() if k != "_core"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Set the state, and make that object."""
+        super().__setstate__(state)
+        if "projection_" in state:
+            self._core = self._of_core()
 
     # ---- the scale ---------------------------------------------------------------------------
 

@@ -20,8 +20,8 @@ from histrs._estimator import BaseEstimator, documented
 from histrs._typing import Array
 from histrs.transport._distances import warn_of_worst
 
-# Entries of costs between new rows and the target that exist at a time.
-_AT_A_TIME = 2**22
+# Entries of new rows, and of their costs, that exist at a time.
+_AT_A_TIME = 2**19
 _ROWS: dict[str, Any] = {"dtype": [np.float64, np.float32]}
 
 
@@ -179,7 +179,7 @@ class TransportMap(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **_ROWS)
         moved: NDArray[Any] = np.empty_like(X, order="C")
-        step = max(1, _AT_A_TIME // len(self.target_))
+        step = max(1, _AT_A_TIME // max(self.target_.shape))
         for start in range(0, len(X), step):
             part = slice(start, start + step)
             logits = (self.potential_ - self._costs(X[part])) / self.reg_
