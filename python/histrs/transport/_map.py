@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import softmax
 from sklearn.base import TransformerMixin, _fit_context
+from sklearn.metrics.pairwise import euclidean_distances
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted
@@ -145,7 +146,9 @@ class TransportMap(TransformerMixin, BaseEstimator):
             self.target_, self.mean_ = target, X.mean(axis=0, dtype=np.float64)
             # A power of two as the unit, so that no square overflows and none rounds.
             exponent = exponent_of(np.vstack([X, target]))
-            costs = self._costs(X, exponent)
+            rows, centred = X - self.mean_, self._centred_target()
+            rows, centred = np.ldexp(rows, -exponent), np.ldexp(centred, -exponent)
+            costs = euclidean_distances(rows, centred, squared=True)
             reg = self.reg * (float(costs.mean()) or 1.0)
             self.potential_ = np.ldexp(self._solved(costs, reg), 2 * exponent)
             self.reg_ = float(np.ldexp(reg, 2 * exponent))
@@ -179,10 +182,14 @@ class TransportMap(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, **_ROWS)
         moved: NDArray[Any] = np.empty_like(X, order="C")
+        centred = self._centred_target()
+        norms = np.einsum("ij,ij->i", centred, centred)
         step = max(1, _AT_A_TIME // max(self.target_.shape))
         for start in range(0, len(X), step):
             part = slice(start, start + step)
-            logits = (self.potential_ - self._costs(X[part])) / self.reg_
+            rows = X[part] - self.mean_
+            costs = euclidean_distances(rows, centred, Y_norm_squared=norms, squared=True)
+            logits = (self.potential_ - costs) / self.reg_
             moved[part] = softmax(logits, axis=1) @ self.target_
         return moved
 
@@ -192,13 +199,6 @@ class TransportMap(TransformerMixin, BaseEstimator):
         tags.target_tags.required = True
         return tags
 
-    def _costs(self, X: NDArray[Any], exponent: int = 0) -> Array:
-        """Return squared distances from the target, both about their means, in powers of two."""
-        X = np.ldexp(X - self.mean_, -exponent)
-        Y = np.ldexp(self.target_ - self.target_.mean(axis=0, dtype=np.float64), -exponent)
-        squares: Array = X @ Y.T
-        squares *= -2.0
-        squares += np.einsum("ij,ij->i", X, X)[:, None]
-        squares += np.einsum("ij,ij->i", Y, Y)
-        np.maximum(squares, 0.0, out=squares)
-        return squares
+    def _centred_target(self) -> Array:
+        centred: Array = self.target_ - self.target_.mean(axis=0, dtype=np.float64)
+        return centred
