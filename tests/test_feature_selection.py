@@ -84,7 +84,7 @@ def test_probabilities_are_those_of_all_models(rng, n_outputs):
     assert 0.01 < np.min(expected) < np.max(expected) < 0.97  # else the test could not fail
     shapes = np.stack([components(x) for x in X.T], axis=1)
     chain = Chain(shapes, Y, np.sum(Y**2), n, d, np.random.default_rng(0))
-    np.testing.assert_allclose(chain.run(4000, 100, quiet), expected, atol=0.03)
+    np.testing.assert_allclose(chain.run(1500, 100, quiet), expected, atol=0.03)
 
 
 def test_updates_are_what_computing_anew_gives(rng):
@@ -285,8 +285,8 @@ def test_chains_that_disagree_are_told(rng, monkeypatch):
 def test_whole_numbers_of_many_values_are_targets(rng):
     X, y = load_diabetes(return_X_y=True)
     assert np.all(y == np.round(y))
-    select = SelectRelevant(random_state=0).fit(X, y)
-    same = SelectRelevant(random_state=0, task="regression").fit(X, y)
+    select = SelectRelevant(n_sweeps=50, random_state=0).fit(X, y)
+    same = SelectRelevant(n_sweeps=50, random_state=0, task="regression").fit(X, y)
     np.testing.assert_array_equal(select.probabilities_, same.probabilities_)
     assert select.get_support().any()
     with pytest.raises(ValueError, match="y has 1500 classes, and 1000 are the most"):

@@ -14,11 +14,12 @@ def latent_covariance(K, amplitude):
 def climbed(f, value_of, newton):
     """Go from f where steps of Newton's, halved until the value grows, lead."""
     for _ in range(500):
-        move = newton(f) - f
+        move, before = newton(f) - f, value_of(f)
         tried = (f + move / 2.0**k for k in range(40))
-        f, before = next((new for new in tried if value_of(new) > value_of(f)), f), f
-        if f is before:
+        better = next((new for new in tried if value_of(new) > before), None)
+        if better is None:
             break
+        f = better
     return f
 
 
