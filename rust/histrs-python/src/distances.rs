@@ -40,6 +40,19 @@ impl DistanceKernel {
         Ok(with_executor(py, n_threads, |exec| self.0.gram(exec, x, y))?.into_pyarray(py))
     }
 
+    fn cross_product<'py>(
+        &self,
+        py: Python<'py>,
+        x: Matrix<'py>,
+        y: Matrix<'py>,
+        v: Matrix<'py>,
+        n_threads: usize,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (x, y, v) = (x.as_array(), y.as_array(), v.as_array());
+        let multiply = |exec: &_| self.0.cross_product(exec, x, y, v);
+        Ok(with_executor(py, n_threads, multiply)?.into_pyarray(py))
+    }
+
     fn stored(
         &self,
         py: Python<'_>,

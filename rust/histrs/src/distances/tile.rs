@@ -25,11 +25,7 @@ pub(super) struct Tile<'a, T> {
 impl<T: Elementary> Tile<'_, T> {
     /// Writes the kernel of these distances.
     pub(super) fn values_of(&self, distances: &[T], out: &mut [T]) {
-        let (half, constant) = (0.5 * self.kernel.energy(), self.kernel.constant());
-        let norms = &self.others.norms[self.block.clone()];
-        for ((out, &d), &norm) in out.iter_mut().zip(distances).zip(norms) {
-            *out = T::from_f64(constant + half * (self.norm + norm - d.to_f64()));
-        }
+        dispatch(Base { tile: self, distances, out });
         self.for_shapes(distances, |k, shape, decays| {
             let rate = T::from_f64(shape.rate());
             let amplitude = T::from_f64(self.kernel.amplitudes[k]);
@@ -66,22 +62,16 @@ impl Tile<'_, f64> {
     /// Writes `g` times the slope of the kernel by the distance, and adds `g` times the kernel of each
     /// amplitude to `sums`. Distances of the L2 norm are divided by.
     pub(super) fn slopes(&self, distances: &[f64], g: &[f64], out: &mut [f64], sums: &mut [f64]) {
-        let half = 0.5 * self.kernel.energy();
-        let norms = &self.others.norms[self.block.clone()];
         let n_shapes = self.kernel.shapes.len();
-        for (((out, &d), &norm), &g) in out.iter_mut().zip(distances).zip(norms).zip(g) {
-            *out = -half * g;
-            sums[n_shapes] += half * g * (self.norm + norm - d);
-            sums[n_shapes + 1] += self.kernel.constant() * g;
-        }
+        let (of_energy, of_constant) = dispatch(SlopeOfBase { tile: self, distances, g, out });
+        sums[n_shapes] += of_energy;
+        sums[n_shapes + 1] += of_constant;
         self.for_shapes(distances, |k, shape, decays| {
             let amplitude = self.kernel.amplitudes[k];
             sums[k] += dispatch(SlopeOfShape { shape, amplitude, distances, decays, g, out });
         });
         if self.kernel.norm == Norm::L2 {
-            for (out, &d) in out.iter_mut().zip(distances) {
-                *out = if d > 0.0 { *out / d } else { 0.0 };
-            }
+            dispatch(OverDistances { distances, out });
         }
     }
 
@@ -126,6 +116,77 @@ macro_rules! with_part {
             }
         }
     }};
+}
+
+/// Writes the Brownian motion and the constant.
+struct Base<'a, T> {
+    tile: &'a Tile<'a, T>,
+    distances: &'a [T],
+    out: &'a mut [T],
+}
+
+impl<T: Elementary> WithSimd for Base<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let (kernel, own) = (self.tile.kernel, self.tile.norm);
+        let (half, constant) = (0.5 * kernel.energy(), kernel.constant());
+        let norms = &self.tile.others.norms[self.tile.block.clone()];
+        for ((out, &d), &norm) in self.out.iter_mut().zip(self.distances).zip(norms) {
+            *out = T::from_f64(constant + half * (own + norm - d.to_f64()));
+        }
+    }
+}
+
+/// Writes `g` times the slope of the Brownian motion, and returns `g` times that and the constant.
+struct SlopeOfBase<'a> {
+    tile: &'a Tile<'a, f64>,
+    distances: &'a [f64],
+    g: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for SlopeOfBase<'_> {
+    type Output = (f64, f64);
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> (f64, f64) {
+        let (kernel, own) = (self.tile.kernel, self.tile.norm);
+        let half = 0.5 * kernel.energy();
+        let norms = &self.tile.others.norms[self.tile.block.clone()];
+        let (mut of_energy, mut of_constant) = ([0.0; LANES], [0.0; LANES]);
+        let sums = |sums: [f64; LANES]| sums.iter().sum::<f64>();
+        let chunks = self.out.chunks_mut(LANES).zip(self.distances.chunks(LANES));
+        for ((out, d), (g, norms)) in chunks.zip(self.g.chunks(LANES).zip(norms.chunks(LANES))) {
+            let parts = of_energy.iter_mut().zip(&mut of_constant);
+            for (((out, &d), (&g, &norm)), (energy, constant)) in
+                out.iter_mut().zip(d).zip(g.iter().zip(norms)).zip(parts)
+            {
+                *out = -half * g;
+                *energy += g * (own + norm - d);
+                *constant += g;
+            }
+        }
+        (half * sums(of_energy), kernel.constant() * sums(of_constant))
+    }
+}
+
+/// Divides by distances; where there is none, leaves nothing.
+struct OverDistances<'a> {
+    distances: &'a [f64],
+    out: &'a mut [f64],
+}
+
+impl WithSimd for OverDistances<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        for (out, &d) in self.out.iter_mut().zip(self.distances) {
+            *out = if d > 0.0 { *out / d } else { 0.0 };
+        }
+    }
 }
 
 struct Exponentials<'a, T> {

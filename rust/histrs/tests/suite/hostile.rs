@@ -357,7 +357,8 @@ fn calls_of_parts() -> Vec<Call> {
             column_ranges(exec(), &a.rows::<T>(n, d).view()).map(drop)
         }),
         (
-            "DistanceKernel::new gram slopes StoredDistances::new n_rows n_bytes mean_rest product",
+            "DistanceKernel::new gram cross_product slopes StoredDistances::new n_rows n_bytes \
+             mean_rest product",
             |a| {
                 let [n, m, d, k] = a.sizes;
                 let norm = a.any(&[Norm::L1, Norm::L2]);
@@ -367,6 +368,8 @@ fn calls_of_parts() -> Vec<Call> {
                 let kernel = DistanceKernel::new(norm, a.size(d), weights, shapes, amplitudes)?;
                 let (x, y) = (a.array((n, d)), a.array((m, d)));
                 kernel.gram(exec(), x.view(), a.flag().then(|| y.view()))?;
+                let v: Array2<f64> = a.array((m, k));
+                kernel.cross_product(exec(), x.view(), y.view(), v.view())?;
                 if let Ok(stored) = StoredDistances::new(exec(), &kernel, x.view(), a.array((n, m)))
                 {
                     let _ = (stored.n_rows(), stored.n_bytes(), stored.mean_rest());
