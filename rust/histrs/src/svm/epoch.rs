@@ -7,6 +7,7 @@ use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, row_numbers};
 use crate::memory;
 use crate::simd::Element;
+use crate::stop::with_fields;
 
 /// Rows between two looks at the stop flag.
 const CHECK_EVERY: usize = 256;
@@ -32,27 +33,8 @@ impl Default for SgdParameters {
     }
 }
 
-impl SgdParameters {
-    /// With another [`margin`](Self::margin).
-    pub const fn with_margin(self, margin: f64) -> Self {
-        Self { margin, ..self }
-    }
-
-    /// With another [`eta`](Self::eta).
-    pub const fn with_eta(self, eta: f64) -> Self {
-        Self { eta, ..self }
-    }
-
-    /// With another [`alpha`](Self::alpha).
-    pub const fn with_alpha(self, alpha: f64) -> Self {
-        Self { alpha, ..self }
-    }
-
-    /// With another [`smoothing`](Self::smoothing).
-    pub const fn with_smoothing(self, smoothing: f64) -> Self {
-        Self { smoothing, ..self }
-    }
-}
+with_fields!(SgdParameters: with_margin(margin: f64), with_eta(eta: f64), with_alpha(alpha: f64),
+    with_smoothing(smoothing: f64));
 
 /// The weights, a class per row, after one pass over the rows in the given order.
 ///
@@ -123,7 +105,7 @@ impl Learner {
     ) {
         let t = self.steps.smoothing;
         let mut score = 0.0;
-        visit_row(x, row, |d, x| {
+        x.for_each_positive(row, |d, x| {
             let w = self.shrink(d, step);
             score += w.signum() * x * (w.abs() / x.max(t)).min(1.0);
         });
@@ -131,7 +113,7 @@ impl Learner {
             return;
         }
         let move_by = self.steps.eta * weight * sign;
-        visit_row(x, row, |d, x| {
+        x.for_each_positive(row, |d, x| {
             let reach = x.max(t);
             if self.w[d].abs() < reach {
                 self.w[d] += move_by * (x / reach);
@@ -156,22 +138,6 @@ impl Learner {
             self.shrink(d, n_steps);
         }
         self.w
-    }
-}
-
-/// Visits the positive entries of a row.
-#[inline]
-fn visit_row<T: Element>(x: &HistogramMatrix<'_, T>, row: usize, mut f: impl FnMut(usize, f64)) {
-    let mut visit = |d, value: f64| {
-        if value > 0.0 {
-            f(d, value);
-        }
-    };
-    match x {
-        HistogramMatrix::Dense(x) => {
-            x.row(row).iter().enumerate().for_each(|(d, v)| visit(d, v.to_f64()));
-        }
-        HistogramMatrix::Csr(x) => x.for_each_sum(row, visit),
     }
 }
 
