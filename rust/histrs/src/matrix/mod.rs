@@ -89,20 +89,6 @@ impl<'a, T: Element> HistogramMatrix<'a, T> {
         }
     }
 
-    /// Visits the positive entries of a row.
-    #[inline]
-    pub(crate) fn for_each_positive(&self, row: usize, mut visit: impl FnMut(usize, f64)) {
-        let mut seen = |column: usize, value: f64| {
-            if value > 0.0 {
-                visit(column, value);
-            }
-        };
-        match self {
-            Self::Dense(x) => x.row(row).iter().enumerate().for_each(|(d, v)| seen(d, v.to_f64())),
-            Self::Csr(x) => x.for_each_sum(row, seen),
-        }
-    }
-
     /// Copies a row, with its zeros.
     pub(crate) fn copy_row(&self, row: usize, out: &mut [T]) {
         match self {

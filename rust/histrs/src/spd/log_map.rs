@@ -9,7 +9,7 @@ use pulp::Simd;
 
 use crate::simd::{Elementary, outlined};
 use crate::small_matrix::triangle;
-use crate::spd::lanes::{LaneValues, in_lower_tiles, vectors_mut};
+use crate::spd::lanes::{LaneValues, TILE, in_tiles, vectors_mut};
 use crate::spd::rational::{self, Bounds, bounds, logarithm};
 use crate::spd::tridiagonal::{Tridiagonal, back, scratch_len, tridiagonalize};
 
@@ -190,7 +190,22 @@ pub(crate) fn add_outer<S: Simd>(
     b: &[S::f64s],
     out: &mut [S::f64s],
 ) {
-    in_lower_tiles!(i, j in p, R, C => outer_tile::<S, R, C>(simd, p, (i, j), a, b, out));
+    in_tiles!(i in 0, p, R => outer_rows::<S, R>(simd, p, i, a, b, out));
+}
+
+#[inline(always)]
+fn outer_rows<S: Simd, const R: usize>(
+    simd: S,
+    p: usize,
+    i: usize,
+    a: &[S::f64s],
+    b: &[S::f64s],
+    out: &mut [S::f64s],
+) {
+    for j in (0..i).step_by(TILE) {
+        outer_tile::<S, R, TILE>(simd, p, (i, j), a, b, out);
+    }
+    outer_tile::<S, R, R>(simd, p, (i, i), a, b, out);
 }
 
 #[inline(always)]

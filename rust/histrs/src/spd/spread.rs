@@ -1,8 +1,10 @@
 //! The dispersion of a stack about a matrix that moves: its value, gradient and curvature.
 
+use pulp::{Simd, WithSimd};
+
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::simd::{AlignedVec, lanes, vectorized};
+use crate::simd::{AlignedVec, dispatch, lanes, vectorized};
 use crate::small_matrix::triangle;
 use crate::spd::direction::{Direction, product, rotated};
 use crate::spd::dispersion::{Dispersion, curvature, least_curvature, slope, value};
@@ -63,15 +65,21 @@ struct Part {
     packed: Vec<f64>,
 }
 
-vectorized!(
-    /// Evaluates a part of the Riemannian dispersion from the factors of the matrices themselves.
-    fn take_logarithms<S: Simd>(
-        simd: S,
-        exec: &Executor,
-        p: usize,
-        whitener: &[f64],
-        part: &mut Part,
-    ) -> Result<usize> {
+/// Evaluates a part of the Riemannian dispersion from the factors of the matrices themselves.
+struct Logarithms<'a> {
+    exec: &'a Executor,
+    p: usize,
+    whitener: &'a [f64],
+    part: &'a mut Part,
+}
+
+impl WithSimd for Logarithms<'_> {
+    /// How many matrices took rotations.
+    type Output = Result<usize>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) -> Result<usize> {
+        let Self { exec, p, whitener, part } = self;
         let lanes = S::F64_LANES;
         let len = LogScratch::<S::f64s>::len(p);
         if part.scratch.is_empty() {
@@ -111,7 +119,7 @@ vectorized!(
         }
         Ok(n_rotated)
     }
-);
+}
 
 vectorized!(
     /// Whitens the factors of a part.
@@ -245,7 +253,7 @@ impl Spread {
             self.parts.iter_mut().map(|part| (part, 0)).collect();
         exec.for_chunks(&mut counts, 1, |_, parts| {
             for (part, count) in parts {
-                *count = take_logarithms(exec, p, whitener, part)?;
+                *count = dispatch(Logarithms { exec, p, whitener, part })?;
             }
             Ok(())
         })?;

@@ -105,7 +105,7 @@ impl Learner {
     ) {
         let t = self.steps.smoothing;
         let mut score = 0.0;
-        x.for_each_positive(row, |d, x| {
+        visit_row(x, row, |d, x| {
             let w = self.shrink(d, step);
             score += w.signum() * x * (w.abs() / x.max(t)).min(1.0);
         });
@@ -113,7 +113,7 @@ impl Learner {
             return;
         }
         let move_by = self.steps.eta * weight * sign;
-        x.for_each_positive(row, |d, x| {
+        visit_row(x, row, |d, x| {
             let reach = x.max(t);
             if self.w[d].abs() < reach {
                 self.w[d] += move_by * (x / reach);
@@ -138,6 +138,22 @@ impl Learner {
             self.shrink(d, n_steps);
         }
         self.w
+    }
+}
+
+/// Visits the positive entries of a row.
+#[inline]
+fn visit_row<T: Element>(x: &HistogramMatrix<'_, T>, row: usize, mut f: impl FnMut(usize, f64)) {
+    let mut visit = |d, value: f64| {
+        if value > 0.0 {
+            f(d, value);
+        }
+    };
+    match x {
+        HistogramMatrix::Dense(x) => {
+            x.row(row).iter().enumerate().for_each(|(d, v)| visit(d, v.to_f64()));
+        }
+        HistogramMatrix::Csr(x) => x.for_each_sum(row, visit),
     }
 }
 

@@ -305,7 +305,12 @@ impl Dense {
         let n_columns = x.n_columns();
         let mut values = memory::filled(0.0, rows.len() * n_columns)?;
         for (&row, out) in rows.iter().zip(values.chunks_exact_mut(n_columns.max(1))) {
-            x.for_each_positive(row, |column, v| out[column] = v);
+            match x {
+                HistogramMatrix::Dense(x) => {
+                    out.iter_mut().zip(x.row(row)).for_each(|(out, v)| *out = v.to_f64());
+                }
+                HistogramMatrix::Csr(x) => x.for_each_sum(row, |column, v| out[column] = v),
+            }
             // Twice, because the sum of tiny numbers has no finite inverse.
             let largest = out.iter().fold(0.0_f64, |a, &b| a.max(b));
             out.iter_mut().for_each(|v| *v /= largest);

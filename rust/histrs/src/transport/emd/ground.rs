@@ -7,7 +7,8 @@ use ndarray::ArrayView2;
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::vectorized;
+use crate::simd::dispatch;
+use pulp::{Simd, WithSimd};
 
 /// Bins above which it is not looked whether the cost matrix is a metric, which takes the cube.
 const MOST_BINS: usize = 1024;
@@ -71,24 +72,35 @@ fn is_metric(exec: &Executor, m: &[f64], n: usize) -> Result<bool> {
     if (0..n).any(|k| m[k * n + k] != 0.0) {
         return Ok(false);
     }
-    let blocks =
-        exec.map_ranges(n, ROWS, |rows| Ok(rows.clone().all(|from| obeys_triangles(m, n, from))))?;
+    let blocks = exec.map_blocks(n.div_ceil(ROWS), |block| {
+        let rows = block * ROWS..n.min((block + 1) * ROWS);
+        Ok(rows.clone().all(|from| dispatch(ObeysTriangles { m, n, from })))
+    })?;
     Ok(blocks.into_iter().all(|obeys| obeys))
 }
 
-vectorized!(
-    /// Whether no way from a bin past a third is shorter than the direct one.
-    fn obeys_triangles(m: &[f64], n: usize, from: usize) -> bool {
-        let row = |k: usize| &m[k * n..][..n];
-        let direct = row(from);
-        (0..n).all(|past| {
+/// Whether no way from a bin past a third is shorter than the direct one.
+struct ObeysTriangles<'a> {
+    m: &'a [f64],
+    n: usize,
+    from: usize,
+}
+
+impl WithSimd for ObeysTriangles<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> bool {
+        let row = |k: usize| &self.m[k * self.n..][..self.n];
+        let direct = row(self.from);
+        (0..self.n).all(|past| {
             let first = direct[past];
             let shorter =
                 |(direct, second): (&f64, &f64)| *direct > (first + second) * (1.0 + ROUNDING);
             direct.iter().zip(row(past)).fold(0_u64, |n, pair| n | u64::from(shorter(pair))) == 0
         })
     }
-);
+}
 
 #[cfg(test)]
 mod tests {

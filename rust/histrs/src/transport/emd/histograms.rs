@@ -66,9 +66,17 @@ impl Histograms {
         let mut entries = Vec::new();
         for row in 0..x.n_rows() {
             entries.clear();
-            x.for_each_positive(row, |bin, mass| {
-                entries.push((bin, scaled(mass, -unit.exponent)));
-            });
+            let mut visit = |bin: usize, mass: f64| {
+                if mass > 0.0 {
+                    entries.push((bin, scaled(mass, -unit.exponent)));
+                }
+            };
+            match x {
+                HistogramMatrix::Dense(x) => {
+                    x.row(row).iter().enumerate().for_each(|(bin, v)| visit(bin, v.to_f64()));
+                }
+                HistogramMatrix::Csr(x) => x.for_each_sum(row, visit),
+            }
             all.push(&entries, unit)?;
         }
         Ok(all)

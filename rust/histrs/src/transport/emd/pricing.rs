@@ -4,7 +4,9 @@
 //! search ended, and the most negative of a block enters (Grigoriadis, *An efficient implementation
 //! of the network simplex method*, 1986). When a whole round finds none the tree is the best.
 
-use crate::simd::vectorized;
+use pulp::{Simd, WithSimd};
+
+use crate::simd::dispatch;
 
 /// Fewest cells of a block, which has the root of the number of all.
 const FEWEST: usize = 32;
@@ -46,23 +48,28 @@ impl Pricing {
 
     /// Looks at one block.
     pub(super) fn look(&mut self, costs: &[i64], potentials: [&[i64]; 2]) -> Option<Entering> {
-        let found = entering_of_block(costs, potentials, self.next, self.block);
+        let found = dispatch(Block { costs, potentials, first: self.next, len: self.block });
         self.next = (self.next + self.block) % costs.len();
         self.searched = if found.is_some() { 0 } else { self.searched + self.block };
         found
     }
 }
 
-vectorized!(
-    /// Consecutive cells of a table, from the last on to the first.
-    fn entering_of_block(
-        costs: &[i64],
-        /// Of sources and of targets.
-        potentials: [&[i64]; 2],
-        first: usize,
-        len: usize,
-    ) -> Option<Entering> {
-        let [sources, targets] = potentials;
+/// Consecutive cells of a table, from the last on to the first.
+struct Block<'a> {
+    costs: &'a [i64],
+    /// Of sources and of targets.
+    potentials: [&'a [i64]; 2],
+    first: usize,
+    len: usize,
+}
+
+impl WithSimd for Block<'_> {
+    type Output = Option<Entering>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Option<Entering> {
+        let Self { costs, potentials: [sources, targets], first, len } = self;
         let m = targets.len();
         let (mut source, mut target, mut left) = (first / m, first % m, len);
         // The reduced cost, the row and where in it to look for the cell.
@@ -84,7 +91,7 @@ vectorized!(
         let index = row.iter().zip(&targets[range.clone()]).position(|(c, p)| c + p == wanted)?;
         Some(Entering { source, target: range.start + index, reduced })
     }
-);
+}
 
 /// The least sum of two numbers in the same index.
 #[inline(always)]

@@ -5,9 +5,11 @@
 //! target is the child, and the source goes on with nothing to give: its arc without flow goes up, so
 //! that the tree is strongly feasible.
 
+use pulp::{Simd, WithSimd};
+
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::simd::vectorized;
+use crate::simd::dispatch;
 use crate::transport::emd::pricing::least;
 use crate::transport::emd::problem::Problem;
 use crate::transport::emd::tree::Tree;
@@ -26,7 +28,7 @@ pub(super) fn start(exec: &Executor, problem: &mut Problem, tree: &mut Tree) -> 
         exec.check()?;
         let row = &costs[source * m..][..m];
         loop {
-            let Some(target) = cheapest(row, &tree.potentials[n..]) else {
+            let Some(target) = dispatch(Cheapest { row, closed: &tree.potentials[n..] }) else {
                 root = Some(source);
                 break;
             };
@@ -47,13 +49,22 @@ pub(super) fn start(exec: &Executor, problem: &mut Problem, tree: &mut Tree) -> 
     Ok(())
 }
 
-vectorized!(
-    /// The cheapest target that has not ended.
-    fn cheapest(row: &[i64], closed: &[i64]) -> Option<usize> {
+/// The cheapest target that has not ended.
+struct Cheapest<'a> {
+    row: &'a [i64],
+    closed: &'a [i64],
+}
+
+impl WithSimd for Cheapest<'_> {
+    type Output = Option<usize>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Option<usize> {
+        let Self { row, closed } = self;
         let wanted = least(row, closed);
         if wanted >= CLOSED {
             return None;
         }
         row.iter().zip(closed).position(|(c, p)| c + p == wanted)
     }
-);
+}
