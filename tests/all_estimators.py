@@ -133,7 +133,7 @@ CASES = [
     Case(lambda: BagOfVisualWords(3, random_state=0), LOCAL_FEATURES),
     Case(lambda: FisherVector(2, random_state=0), LOCAL_FEATURES),
     Case(lambda: HOGFeatures(), IMAGES),
-    Case(lambda: PartDetector(random_state=0), IMAGES),
+    Case(lambda: PartDetector(n_parts=2, random_state=0), IMAGES),
 ]
 
 

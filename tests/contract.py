@@ -232,13 +232,8 @@ def verbose(case: Case) -> str:
 
 
 def n_jobs(case: Case) -> str:
-    """`n_jobs`: changes no answer."""
-    if "n_jobs" not in case.make().get_params():
-        return NO
-    X, y = data(case)
-    one, two = (answers(fitted(case, X, y, n_jobs=n), X) for n in (1, 2))
-    assert_same(one, two)
-    return YES
+    """`n_jobs`: changes no bit of an answer, as test_every_estimator.py tries."""
+    return YES if "n_jobs" in case.make().get_params() else NO
 
 
 def float32(case: Case) -> str:

@@ -244,6 +244,14 @@ def assert_close(actual, expected, relative):
     np.testing.assert_allclose(actual, expected, rtol=0, atol=relative * scale)
 
 
+def assert_slope(model, theta, rtol, atol, step=1e-5):
+    """Assert that the gradient of the likelihood is that of central differences."""
+    _, found = model.log_marginal_likelihood(theta, eval_gradient=True)
+    at = model.log_marginal_likelihood
+    expected = [(at(theta + e) - at(theta - e)) / (2 * step) for e in step * np.eye(len(theta))]
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=atol)
+
+
 # ---- other processes ---------------------------------------------------------------------------
 
 

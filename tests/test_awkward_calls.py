@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
+from sklearn.base import clone, is_classifier
 
 from histrs._checks.validation import count_threads
 from histrs._solvers.log_det import _divided_differences
@@ -31,22 +30,21 @@ from histrs.metrics import _euclidean, additive_chi2_kernel, emd_distances, jbld
 from histrs.metrics._centroids import mean_centroid
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import (
-    CondensedNN,
     CovarianceCompressor,
-    HistogramCompressor,
     RandomSubset,
     compression_curve,
 )
 from histrs.quantization import ProductQuantizer
-from histrs.spd import SPDProjection, covariance_descriptors
-from histrs.streaming import MomentLasso, Moments, PCARidge, PCARidgeClassifier, digest
-from histrs.svm import BundleSVC, IntersectionSVC
+from histrs.spd import covariance_descriptors
+from histrs.streaming import Moments, PCARidge, PCARidgeClassifier, digest
+from histrs.svm import BundleSVC
 from histrs.transport import (
     centroid_bounds,
     grid_ground_distance,
     sinkhorn,
     sinkhorn_barycenter,
 )
+from tests.all_estimators import CASES, data
 
 
 def histograms(rng):
@@ -82,30 +80,19 @@ def test_paths_without_rows(tmp_path):
 # ---- labels -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "model",
-    [
-        BundleSVC(),
-        IntersectionSVC(),
-        PCARidgeClassifier(),
-        MetricKNNClassifier(),
-        CondensedNN(),
-        HistogramCompressor(2),
-    ],
-    ids=lambda model: type(model).__name__,
+each_classifier = pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if is_classifier(case.make()) or "SPDProjection" in repr(case.make())],
+    ids=lambda case: type(case.make()).__name__,
 )
-def test_labels_without_an_order_are_named(rng, model):
-    X, _ = histograms(rng)
-    y = np.array(["a", "b", "a", None] * 10, dtype=object)
-    with pytest.raises(ValueError, match=r"y\[3\] = None is of type NoneType.*labels of one type"):
-        model.fit(X, y)
 
 
-def test_labels_of_matrices_without_an_order_are_named(rng):
-    y = np.array(["a", "b", "a", None] * 10, dtype=object)
-    for model in (SPDProjection(2), CovarianceCompressor(2)):
-        with pytest.raises(ValueError, match=r"y\[3\] = None is of type NoneType"):
-            model.fit(matrices(rng), y)
+@each_classifier
+def test_labels_without_an_order_are_named(case):
+    X, y = data(case)
+    labels = np.array(["a", "b", None], dtype=object)[y]
+    with pytest.raises(ValueError, match=r"y\[2\] = None is of type NoneType.*labels of one type"):
+        case.make().fit(X, labels)
 
 
 # ---- scales -------------------------------------------------------------------------------------
@@ -135,57 +122,89 @@ def test_squares_that_would_overflow_are_named(rng, model, container):
     model.fit(container(X), y)
 
 
-def test_squares_of_sets_that_would_overflow_are_named(rng):
-    A = rng.standard_normal((5, 20, 3))
-    A[2, 4, 1] = -1e170
-    with pytest.raises(ValueError, match=r"F\[2\]\[4, 1\] = -1e\+170: squares"):
-        covariance_descriptors(A)
-    for model in (FisherVector(2, random_state=0), BagOfVisualWords(2, random_state=0)):
-        with pytest.raises(ValueError, match=r"X\[44, 1\] = -1e\+170: squares"):
-            model.fit(A)
-
-
-# ---- single precision ---------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_scores_have_the_precision_of_the_rows(rng, dtype):
-    X, y = histograms(rng)
-    X, P = X.astype(dtype), matrices(rng).astype(dtype)
-    for model, rows in (
-        (BundleSVC(), X),
-        (IntersectionSVC(random_state=0), X),
-        (PCARidgeClassifier(), X),
-        (PCARidge(), X),
-        (MomentLasso(), X),
-        (HistogramCompressor(2, random_state=0), X),
-        (MetricKNNClassifier(3, weights="distance"), X),
-        (CondensedNN(random_state=0), X),
-        (MetricKNNClassifier(3, metric="airm"), P),
-        (CovarianceCompressor(2, random_state=0), P),
-    ):
-        model.fit(rows, y)
-        for name in ("decision_function", "predict_proba", "kneighbors"):
-            if hasattr(model, name):
-                scores = getattr(model, name)(rows)
-                scores = scores[0] if name == "kneighbors" else scores
-                assert scores.dtype == dtype, (model, name)
-        if isinstance(model, (PCARidge, MomentLasso)):
-            assert model.predict(rows).dtype == dtype
-
-
 # ---- what the fuzzer found ----------------------------------------------------------------------
 
 
+X, Y = histograms(np.random.default_rng(0))
+C = matrices(np.random.default_rng(0))
+HUGE_SET = np.ones((5, 20, 3))
+HUGE_SET[2, 4, 1] = -1e170
+SINGULAR = C * (np.arange(40) != 7)[:, None, None]
+RAGGED = [[1.0], [1.0, 2.0]]
+IDENTITY = sparse.eye_array(4)
+DAMAGED = sparse.csr_array(np.eye(3))
+DAMAGED.indices = DAMAGED.indices[:1]
+
+REFUSED = [
+    (r"F\[2\]\[4, 1\] = -1e\+170: squares", lambda: covariance_descriptors(HUGE_SET)),
+    (r"X\[44, 1\] = -1e\+170: squares", lambda: FisherVector(2).fit(HUGE_SET)),
+    (r"X\[44, 1\] = -1e\+170: squares", lambda: BagOfVisualWords(2).fit(HUGE_SET)),
+    (r"X\[7\]", lambda: CovarianceCompressor(2, gamma=3.0).fit(SINGULAR, Y)),
+    ("'feature_map' parameter of BundleSVC", lambda: BundleSVC(feature_map="chi2").fit(X, Y)),
+    ("'intercept_scaling' parameter", lambda: BundleSVC(intercept_scaling=1e300).fit(X, Y)),
+    ("sums of kernel values overflow; divide the columns",
+     lambda: MetricKNNClassifier(metric="hellinger").fit(X * 1e308, Y).predict(X * 1e308)),
+    ("Complex data not supported: image", lambda: edge_points(np.ones((3, 3)) * 1j)),
+    ("Complex data not supported: positions",
+     lambda: centroid_bounds([[1.0, 1.0]], positions=np.ones((2, 1)) * 1j)),
+    ("n_radii = 9223372036854775808: must be at least 1",
+     lambda: shape_context([np.eye(9)], n_radii=2**63)),
+    (r"sigma = 1e\+300 leaves nothing of an image", lambda: edge_points(np.eye(5), sigma=1e300)),
+    ("'n_components' parameter of ExpChi2Sampler",
+     lambda: ExpChi2Sampler(2**63, projection="gaussian").fit(X)),
+    ("n_components = 100000: a rational map has at most 1024",
+     lambda: AdditiveChi2Map(100_000).fit(X)),
+    ("^a is not an array of numbers: ", lambda: sinkhorn(RAGGED, [1.0], M=[[1.0]], reg=1.0)),
+    ("^b is not an array of numbers: ", lambda: sinkhorn([1.0], RAGGED, M=[[1.0]], reg=1.0)),
+    ("^a is not an array of numbers: ", lambda: sinkhorn(["x"], [1.0], M=[[1.0]], reg=1.0)),
+    ("^M is not an array of numbers: ", lambda: sinkhorn_barycenter([[1.0]], M=RAGGED, reg=1.0)),
+    ("^weights is not an array of numbers: ",
+     lambda: sinkhorn_barycenter([[1.0]], M=[[1.0]], reg=1.0, weights=RAGGED)),
+    ("^positions is not an array of numbers: ", lambda: centroid_bounds([[1]], positions=RAGGED)),
+    ("^spacing is not an array of num", lambda: grid_ground_distance((2, 2), spacing=RAGGED)),
+    *[(f"random_state = {seed}: a seed is between 0",
+       partial(active_learning.query_strategy, random_state=seed)) for seed in (-1, 2**32, 2**63)],
+    *[("random_state", partial(shape_context, np.eye(30)[None], random_state=seed))
+      for seed in (-1, 2**32, 2**63)],
+]  # fmt: skip
+
+OF_NO_TYPE = [
+    ("estimator is of type ndarray: give a class", lambda: compression_curve(X, X, Y, X, Y)),
+    ("Sparse data was passed for F, but dense", lambda: covariance_descriptors(IDENTITY.tobsr())),
+    ("Sparse data was passed for images, but dense", lambda: shape_context(IDENTITY.tobsr())),
+    (r"Sparse data was passed for images\[0\], but dense", lambda: shape_context([IDENTITY])),
+    ("Sparse data was passed for image, but dense", lambda: edge_points(IDENTITY.todok())),
+    ("Sparse data was passed for shape, but d", lambda: grid_ground_distance(IDENTITY.tocsc())),
+    ("model is a csr_array, not a Gaussian p", lambda: active_learning.query(DAMAGED, np.eye(3))),
+    ("model is a csr_array, not a Gaussian process", lambda: list(
+        active_learning.learn(DAMAGED, np.eye(3), len, labelled=[0], n_rounds=1))),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    "model",
-    [MetricKNNClassifier(metric="euclidean"), CondensedNN(), BundleSVC(), PCARidgeClassifier()],
-    ids=lambda model: type(model).__name__,
+    ("kind", "message", "call"),
+    [(ValueError, *row) for row in REFUSED] + [(TypeError, *row) for row in OF_NO_TYPE],
 )
-def test_huge_targets_of_a_regression_are_no_classes(rng, model):
-    X, _ = histograms(rng)
+def test_what_cannot_be_answered_is_named(kind, message, call):
+    with pytest.raises(kind, match=message):
+        call()
+
+
+@pytest.mark.parametrize("shape", [2**63, (2**40, 2**40)])
+def test_a_grid_larger_than_any_machine_is_a_memory_error(shape):
+    with pytest.raises(MemoryError, match=r"not enough memory for an array of shape"):
+        grid_ground_distance(shape)
+
+
+def test_as_many_components_as_are_asked_for():
+    assert AdditiveChi2Map(2_000, method="chebyshev", n_jobs=1).fit(X).n_components_ == 2_000
+
+
+@each_classifier
+def test_huge_targets_of_a_regression_are_no_classes(rng, case):
+    X, y = data(case)
     with pytest.raises(ValueError, match="Unknown label type: continuous"):
-        model.fit(X, rng.standard_normal(40) * 1e160)
+        case.make().fit(X, rng.standard_normal(len(y)) * 1e160)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
@@ -236,48 +255,6 @@ def to_dense(X):
     return X.toarray() if sparse.issparse(X) else X
 
 
-def test_singular_matrices_are_named_where_the_inverse_temperature_is_given(rng):
-    X = matrices(rng)
-    X[7] = 0.0
-    with pytest.raises(ValueError, match=r"X\[7\]"):
-        CovarianceCompressor(2, gamma=3.0).fit(X, np.arange(40) % 2)
-
-
-def test_a_feature_map_that_is_none_is_named(rng):
-    X, y = histograms(rng)
-    model = BundleSVC(feature_map="chi2")
-    with pytest.raises(NotFittedError):
-        model.predict(X)
-    with pytest.raises(ValueError, match="'feature_map' parameter of BundleSVC"):
-        model.fit(X, y)
-
-
-def test_curves_of_what_is_no_classifier_of_prototypes(rng):
-    X, y = histograms(rng)
-    with pytest.raises(TypeError, match=r"estimator is of type ndarray: give a classifier of"):
-        compression_curve(X, X, y, X, y)
-
-
-def test_sparse_matrices_where_none_is_read(rng):
-    X = sparse.random(5, 4, 0.5, random_state=0)
-    for name, call in (
-        ("F", lambda: covariance_descriptors(X.tobsr())),
-        ("images", lambda: shape_context(X.tobsr())),
-        (r"images\[0\]", lambda: shape_context([X])),
-        ("image", lambda: edge_points(X.todok())),
-        ("shape", lambda: grid_ground_distance(X.tocsc())),
-    ):
-        with pytest.raises(TypeError, match=rf"Sparse data was passed for {name}, but dense"):
-            call()
-
-
-def test_images_are_real_and_rings_are_few():
-    with pytest.raises(ValueError, match="Complex data not supported: image"):
-        edge_points(np.ones((3, 3)) * 1j)
-    with pytest.raises(ValueError, match="n_radii = 9223372036854775808: must be at least 1"):
-        shape_context([np.eye(9)], n_radii=2**63)
-
-
 def test_digests_of_sparse_matrices_of_every_format():
     X = sparse.eye(3).tocsr()
     assert digest(X.todok()) != digest((2 * X).todok())
@@ -316,23 +293,6 @@ def test_penalties_whose_square_underflows():
     assert np.isfinite(model.errors_).all()
 
 
-def test_an_intercept_without_a_finite_penalty(rng):
-    X, y = histograms(rng)
-    with pytest.raises(ValueError, match="'intercept_scaling' parameter of BundleSVC"):
-        BundleSVC(intercept_scaling=1e300).fit(X, y)
-
-
-def test_distances_of_kernels_whose_sums_overflow(rng):
-    X, y = histograms(rng)
-    with pytest.raises(ValueError, match="sums of kernel values overflow; divide the columns"):
-        MetricKNNClassifier(metric="hellinger").fit(X * 1e308, y).predict(X * 1e308)
-
-
-def test_positions_are_real():
-    with pytest.raises(ValueError, match="Complex data not supported: positions"):
-        centroid_bounds([[1.0, 1.0]], [[1.0, 1.0]], positions=np.ones((2, 1)) * 1j)
-
-
 def test_euclidean_distances_start_few_threads(rng, monkeypatch):
     X, y = histograms(rng)
     asked = []
@@ -359,40 +319,6 @@ def test_earth_is_moved_at_every_mass_and_cost(mass, cost):
     assert emd_distances(X[:1], M=np.ones((3, 3)))[0, 0] == pytest.approx(mass, rel=1e-6)
 
 
-RAGGED = [[1.0], [1.0, 2.0]]
-
-
-@pytest.mark.parametrize(
-    ("call", "name"),
-    [
-        (lambda: sinkhorn(RAGGED, [1.0], M=[[1.0]], reg=1.0), "a"),
-        (lambda: sinkhorn([1.0], RAGGED, M=[[1.0]], reg=1.0), "b"),
-        (lambda: sinkhorn(["x"], [1.0], M=[[1.0]], reg=1.0), "a"),
-        (lambda: sinkhorn_barycenter([[1.0]], M=RAGGED, reg=1.0), "M"),
-        (lambda: sinkhorn_barycenter([[1.0]], M=[[1.0]], reg=1.0, weights=RAGGED), "weights"),
-        (lambda: centroid_bounds([[1.0]], positions=RAGGED), "positions"),
-        (lambda: grid_ground_distance((2, 2), spacing=RAGGED), "spacing"),
-    ],
-)
-def test_what_is_no_array_is_named(call, name):
-    with pytest.raises(ValueError, match=f"^{name} is not an array of numbers: "):
-        call()
-
-
-def test_a_grid_larger_than_any_machine_is_a_memory_error():
-    for shape in (2**63, (2**40, 2**40)):
-        with pytest.raises(MemoryError, match=r"not enough memory for an array of shape"):
-            grid_ground_distance(shape)
-
-
-@pytest.mark.parametrize("seed", [-1, 2**32, 2**63])
-def test_a_seed_that_there_is_not_is_named(seed):
-    with pytest.raises(ValueError, match=f"random_state = {seed}: a seed is between 0"):
-        active_learning.query_strategy(random_state=seed)
-    with pytest.raises(ValueError, match="random_state"):
-        shape_context(np.eye(30)[None], random_state=seed)
-
-
 def test_whole_numbers_may_be_bools(rng):
     features = [rng.random((9, 3)) for _ in range(4)]
     BagOfVisualWords(1, max_samples=True, random_state=True).fit(features)
@@ -400,22 +326,6 @@ def test_whole_numbers_may_be_bools(rng):
     with pytest.raises(ValueError, match=r"1 sample\(s\)"):
         FisherVector(1, max_samples=True).fit(features)
     ProductQuantizer(1, 4, random_state=True).fit(rng.random((20, 3)))
-
-
-def test_a_damaged_matrix_is_no_model():
-    damaged = sparse.csr_array(np.eye(3))
-    damaged.indices = damaged.indices[:1]
-    for call in (
-        lambda: active_learning.query(damaged, np.eye(3)),
-        lambda: list(active_learning.learn(damaged, np.eye(3), len, labelled=[0], n_rounds=1)),
-    ):
-        with pytest.raises(TypeError, match="model is a csr_array, not a Gaussian process"):
-            call()
-
-
-def test_a_blur_wider_than_the_image():
-    with pytest.raises(ValueError, match=r"sigma = 1e\+300 leaves nothing of an image"):
-        edge_points(np.eye(5), sigma=1e300)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -433,15 +343,6 @@ def test_projections_at_either_end_of_the_range(rng, dtype, columns_weight):
     for call in (sliced.fit, unit.transform):
         with pytest.raises(ValueError, match=r"sums of projections above .* overflow: scale X"):
             call(X / np.abs(X).max() * info.max)
-
-
-def test_more_components_than_there_are_numbers(rng):
-    X, _ = histograms(rng)
-    with pytest.raises(ValueError, match="'n_components' parameter of ExpChi2Sampler"):
-        ExpChi2Sampler(2**63, projection="gaussian").fit(X)
-    with pytest.raises(ValueError, match="n_components = 100000: a rational map has at most 1024"):
-        AdditiveChi2Map(100_000).fit(X)
-    assert AdditiveChi2Map(100_000, method="chebyshev", n_jobs=1).fit(X).n_components_ == 100_000
 
 
 def test_divided_differences_of_numbers_far_apart():
@@ -463,6 +364,8 @@ def test_targets_that_are_no_numbers_are_refused_with_what_to_do(rng, kind):
     y[3] = np.inf
     with pytest.raises(ValueError, match=r"y\[3, 1\].*, or fit each target by itself, to the rows"):
         kind().fit(X, np.column_stack([X[:, 0], y]))
+    with pytest.raises(ValueError, match=r"y\[:, 1\] is NaN in every row"):
+        kind().fit(X, np.column_stack([X[:, 0], np.full(12, np.nan)]))
 
 
 @pytest.mark.parametrize(

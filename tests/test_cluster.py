@@ -1,7 +1,6 @@
 """Clusters in the metrics of this package."""
 
 import itertools
-import pickle
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import adjusted_rand_score
 
 from histrs.cluster import KMedoids, MetricKMeans
@@ -60,8 +59,6 @@ def test_kinds_are_found(rng, metric):
     D = model.transform(X)
     np.testing.assert_array_equal(D.argmin(axis=1), labels)
     assert list(model.get_feature_names_out()) == [f"metrickmeans{i}" for i in range(3)]
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.transform(X), D)
 
 
 @each_metric
@@ -103,14 +100,6 @@ def test_pyriemann_finds_the_same(rng):
     order = [theirs.labels_[ours.labels_ == c][0] for c in range(3)]
     centroids = np.stack(theirs.centroids())[order]
     np.testing.assert_allclose(ours.cluster_centers_, centroids, rtol=1e-4, atol=1e-4)
-
-
-def test_precision_is_kept(rng):
-    for metric in ("airm", "chi2"):
-        X, _ = groups(rng, metric)
-        model = MetricKMeans(3, metric=metric, random_state=0).fit(X.astype(np.float32))
-        assert model.cluster_centers_.dtype == np.float32
-        assert model.transform(X.astype(np.float32)).dtype == np.float32
 
 
 def test_equal_samples_leave_no_cluster_without_a_centre():
@@ -175,16 +164,10 @@ def test_sparse_rows_and_a_callable(rng):
 @pytest.mark.parametrize("kind", [MetricKMeans, KMedoids])
 def test_what_is_refused(rng, kind):
     X, _ = groups(rng, "chi2", 9)
-    with pytest.raises(NotFittedError):
-        kind().predict(X)
     with pytest.raises(ValueError, match="n_samples = 9, fewer than n_clusters = 10"):
         kind(10).fit(X)
-    with pytest.raises(ValueError, match="metric"):
-        kind(metric="cosine").fit(X)
     with pytest.raises(ValueError, match="'sinkhorn' needs metric_params"):
         kind(2, metric="sinkhorn").fit(X)
-    with pytest.raises(ValueError, match=r"X\[4\] is not positive definite"):
-        kind(2).fit(np.where(np.arange(9)[:, None, None] == 4, -np.eye(2), np.eye(2)))
     with pytest.raises(ValueError, match=r"X\[2, 1\] = -1"):
         kind(2).fit(np.where((np.arange(9)[:, None] == 2) & (np.arange(6) == 1), -1.0, X))
     with pytest.warns(ConvergenceWarning, match=f"{kind.__name__} stopped"):

@@ -3,7 +3,6 @@
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_diabetes, load_iris
@@ -85,7 +84,7 @@ def test_probabilities_are_those_of_all_models(rng, n_outputs):
     assert 0.01 < np.min(expected) < np.max(expected) < 0.97  # else the test could not fail
     shapes = np.stack([components(x) for x in X.T], axis=1)
     chain = Chain(shapes, Y, np.sum(Y**2), n, d, np.random.default_rng(0))
-    np.testing.assert_allclose(chain.run(4000, 100, quiet), expected, atol=0.03)
+    np.testing.assert_allclose(chain.run(1500, 100, quiet), expected, atol=0.03)
 
 
 def test_updates_are_what_computing_anew_gives(rng):
@@ -221,10 +220,9 @@ def test_targets_have_no_unit(rng, scale):
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_sparse_rows_and_frames(rng):
+def test_sparse_rows(rng):
     X, y = additive(rng, n=60, d=6)
     X[X < 0.3] = 0.0
-    frame = pd.DataFrame(X, columns=list("abcdef"))
     dense = SelectRelevant(n_sweeps=10, random_state=0).fit(X, y)
     for container in (sparse.csr_matrix, sparse.csc_array, sparse.coo_array):
         select = SelectRelevant(n_sweeps=10, random_state=0).fit(container(X), y)
@@ -232,10 +230,6 @@ def test_sparse_rows_and_frames(rng):
         T = select.transform(container(X))
         assert sparse.issparse(T)
         np.testing.assert_array_equal(T.toarray(), dense.transform(X))
-    named = SelectRelevant(n_sweeps=10, random_state=0).set_output(transform="pandas")
-    assert list(named.fit_transform(frame, y)) == [
-        name for name, kept in zip("abcdef", dense.get_support(), strict=True) if kept
-    ]
 
 
 @pytest.mark.slow
@@ -258,26 +252,12 @@ def test_more_rows_than_are_looked_at():
 
 
 def test_bad_input(rng):
-    X, y = additive(rng, n=20, d=3)
+    X, _ = additive(rng, n=20, d=3)
     with pytest.raises(ValueError, match="y is of one class"):
         SelectRelevant().fit(X, np.ones(20, dtype=int))
     for labels in ([None, "a", 1] * 7, [None, "a"] * 10):
         with pytest.raises(ValueError, match=r"y\[0\] = None is of type|y is not an array of num"):
             SelectRelevant().fit(X, np.array(labels[:20], dtype=object))
-    with pytest.raises(ValueError, match="contains NaN"):
-        SelectRelevant().fit(np.where(X > 0.5, np.nan, X), y)
-    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
-        SelectRelevant().fit(X, y[:-1])
-    with pytest.raises(ValueError, match="'fdr' parameter"):
-        SelectRelevant(fdr=1.5).fit(X, y)
-    damaged = sparse.csr_matrix(X)
-    select = SelectRelevant(n_sweeps=50, random_state=0).fit(X, y)
-    with pytest.raises(ValueError, match="contains NaN or infinity"):
-        select.transform(np.where(X > 0.5, np.inf, -np.inf))
-    damaged.indices[0] = 2_000_000_000
-    for call in (select.transform, lambda D: select.fit(D, y)):
-        with pytest.raises(ValueError, match="X"):
-            call(damaged)
 
 
 def test_constant_targets_and_columns(rng):
@@ -302,17 +282,11 @@ def test_chains_that_disagree_are_told(rng, monkeypatch):
         SelectRelevant().fit(X, y)
 
 
-def test_progress(rng, capsys):
-    X, y = additive(rng, n=20, d=3)
-    SelectRelevant(n_sweeps=50, random_state=0, verbose=1).fit(X, y)
-    assert "SelectRelevant" in capsys.readouterr().err
-
-
 def test_whole_numbers_of_many_values_are_targets(rng):
     X, y = load_diabetes(return_X_y=True)
     assert np.all(y == np.round(y))
-    select = SelectRelevant(random_state=0).fit(X, y)
-    same = SelectRelevant(random_state=0, task="regression").fit(X, y)
+    select = SelectRelevant(n_sweeps=50, random_state=0).fit(X, y)
+    same = SelectRelevant(n_sweeps=50, random_state=0, task="regression").fit(X, y)
     np.testing.assert_array_equal(select.probabilities_, same.probabilities_)
     assert select.get_support().any()
     with pytest.raises(ValueError, match="y has 1500 classes, and 1000 are the most"):

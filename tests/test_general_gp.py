@@ -4,7 +4,6 @@ import pickle
 
 import numpy as np
 import pytest
-from scipy.optimize import check_grad
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal, norm
 from sklearn.base import clone
@@ -42,7 +41,7 @@ from histrs.gaussian_process.kernels import (
     Splines,
     Tangent,
 )
-from tests.helpers import assert_close, of_terms
+from tests.helpers import assert_close, assert_slope, of_terms
 
 NOISE, AMPLITUDE, GAMMA = 0.2, 1.5, 0.7
 
@@ -108,9 +107,6 @@ def test_predictions_are_their_definition(data):
     model = given().fit(X, y)
     mean, expected = by_definition(X, y, X_star)
     assert_close(model.predict(X_star), mean, 1e-9)
-    assert_close(
-        model.predict(X_star, return_std=True)[1], y.std() * np.sqrt(np.diag(expected)), 1e-9
-    )
     assert_close(model.predict(X_star, return_cov=True)[1], y.var() * expected, 1e-9)
     std = y.std() * np.sqrt(np.diag(expected))
     assert_close(model.predict(X_star, return_std=True)[1], std, 1e-9)
@@ -137,15 +133,7 @@ def test_likelihood_and_its_gradient(data):
     standard = (y - y.mean()) / y.std()
     expected = multivariate_normal(np.zeros(len(X)), A).logpdf(standard)
     assert_close(model.log_marginal_likelihood(), expected, 1e-10)
-    theta = model.theta_ + np.array([0.3, -0.2, 0.1])
-    error = check_grad(
-        model.log_marginal_likelihood,
-        lambda t: model.log_marginal_likelihood(t, eval_gradient=True)[1],
-        theta,
-    )
-    assert error < 1e-4 * np.linalg.norm(
-        model.log_marginal_likelihood(theta, eval_gradient=True)[1]
-    )
+    assert_slope(model, model.theta_ + np.array([0.3, -0.2, 0.1]), 1e-4, 1e-4)
 
 
 def test_finds_the_likelihood_that_scikit_learn_finds(data):
@@ -331,19 +319,6 @@ def test_the_memory_of_all_matrices_is_counted(data, monkeypatch, options, n_sys
 # ---- what kernels are ----------------------------------------------------------------------------
 
 
-def test_a_kernel_of_ones_own_has_a_gradient(data):
-    X, y, _ = data
-    model = regressor().fit(X, y)
-    theta = model.theta_ + np.array([0.3, -0.2, 0.1])
-    error = check_grad(
-        model.log_marginal_likelihood,
-        lambda t: model.log_marginal_likelihood(t, eval_gradient=True)[1],
-        theta,
-    )
-    assert error < 1e-4
-    assert model.score(X, y) > 0.9
-
-
 TERMS = {
     "gaussian": (Radial("gaussian"), 1),
     "laplace": (Radial("laplace"), 1),
@@ -372,14 +347,7 @@ def test_terms_and_their_gradients(data, name):
     prior = model.amplitude_ * np.diag(model.kernel_(X_star)) + NOISE
     assert_close(std, y.std() * np.sqrt(prior - np.sum(k * np.linalg.solve(K, k), axis=0)), 1e-8)
     assert len(model.theta_) == 2 + n_parameters
-    theta = model.theta_ + 0.1
-    slope = model.log_marginal_likelihood(theta, eval_gradient=True)[1]
-    error = check_grad(
-        model.log_marginal_likelihood,
-        lambda t: model.log_marginal_likelihood(t, eval_gradient=True)[1],
-        theta,
-    )
-    assert error < 1e-4 * (1.0 + np.linalg.norm(slope))
+    assert_slope(model, model.theta_ + 0.1, 1e-4, 1e-4)
     learned = GPRegressor(kernel).fit(X, y)
     assert learned.log_marginal_likelihood() > model.log_marginal_likelihood() - 1e-6
     again = pickle.loads(pickle.dumps(learned))

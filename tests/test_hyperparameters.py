@@ -14,9 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
 from histrs._checks.validation import canonical, to_core
-from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.log_det import (
-    exact_log_det,
     lanczos_log_det,
     largest_eigenvalue_bound,
     log_det_bound,
@@ -39,6 +37,7 @@ from tests.helpers import (
     CONTAINERS,
     PLAIN,
     assert_close,
+    assert_slope,
     awkward_histograms,
     build,
     build_plain,
@@ -144,15 +143,6 @@ def test_forms_are_those_of_each_feature(data):
         assert (np.abs(form - np.einsum("ik,ij,jk->k", V, K, V)) <= 1e-12 * scale).all()
 
 
-def test_weights_of_a_power_of_two_are_columns_scaled(rng):
-    X, Y = regression(rng)
-    weights = 2.0 ** np.arange(-3, 3)
-    given = {**PLAIN, "feature_weights": weights}
-    model = build(IntersectionGPRegressor, **given).fit(X, Y)
-    scaled = build_plain(IntersectionGPRegressor).fit(X * weights, Y)
-    np.testing.assert_allclose(model.predict(X), scaled.predict(X * weights), rtol=1e-12)
-
-
 def test_single_precision_is_transformed_in_double(rng):
     X, Y = regression(rng)
     options = {"feature_transform": "exponential", "exponent": 2.0, "optimizer": None, "tol": 1e-8}
@@ -209,14 +199,6 @@ def kernel_matrix(rng, n=80, noise=0.05):
     return intersection.intersection_kernel(rng.random((n, 3))) + noise * np.eye(n)
 
 
-def test_exact_log_det_and_derivative(rng):
-    A = kernel_matrix(rng)
-    found = exact_log_det(CholeskyFactor.of(np.linalg.cholesky(A)), derivative=True)
-    assert found.value == pytest.approx(np.linalg.slogdet(A)[1], rel=1e-12)
-    assert found.std == 0.0
-    assert_close(found.V @ found.V.T, np.linalg.inv(A), 1e-9)
-
-
 def test_lanczos_estimates_the_log_det(rng):
     A = kernel_matrix(rng, 300)
     exact = np.linalg.slogdet(A)[1]
@@ -234,21 +216,6 @@ def test_lanczos_estimates_the_log_det(rng):
     # Errors in standard errors, of about unit variance.
     assert 0.5 < np.std(errors) < 2.0
     assert abs(np.mean(errors)) < 1.0
-
-
-def test_lanczos_derivative_is_that_of_the_estimate(rng):
-    n = 120
-    A, D = kernel_matrix(rng, n), kernel_matrix(rng, n)
-    Z = rademacher(n, 4, rng)
-
-    def estimate(step):
-        values, Q = np.linalg.eigh(A + step * D)
-        return np.mean(np.sum(np.log(values)[:, None] * (Q.T @ Z) ** 2, axis=0))
-
-    found = lanczos_log_det(lambda V: A @ V, Z, derivative=True)
-    derivative = np.einsum("ik,ij,jk->", found.V, D, found.V)
-    assert derivative == pytest.approx((estimate(1e-5) - estimate(-1e-5)) / 2e-5, rel=1e-3)
-    assert derivative == pytest.approx(np.trace(np.linalg.solve(A, D)), rel=0.3)
 
 
 @pytest.mark.parametrize("n", [1, 2, 5])
@@ -271,7 +238,8 @@ def test_bound_bounds_the_log_det(X, n_outputs, ratio):
     y = np.random.default_rng(0).normal(size=(X.shape[0], n_outputs))
     noise = ratio * max(dense(X).sum(axis=1).max(), 1e-3)
     model = build_plain(IntersectionGPRegressor, noise=noise, log_det="bound", solver="cholesky")
-    bounded = model.fit(X, y).log_marginal_likelihood()
+    bounded, std = model.fit(X, y).log_marginal_likelihood(return_std=True)
+    assert std == 0.0
     exact = oracle.log_likelihood(X, (y - y.mean(axis=0)) / model.y_std_, noise, 1.0)
     assert bounded <= exact + 1e-9 * (1 + abs(exact))
 
@@ -369,10 +337,8 @@ def test_exact_likelihood_and_gradient(rng, transform, weighted):
 def test_estimated_gradient_is_that_of_the_estimate(rng, transform):
     X, Y, model = given_model(rng, transform, True, solver="cg", preconditioner="knots")
     theta = rng.normal(size=len(model.theta_)) / 3 - 1.0
-    value, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
-    numeric = optimize.approx_fprime(theta, model.log_marginal_likelihood, epsilon=1e-5)
-    np.testing.assert_allclose(gradient, numeric, rtol=2e-2, atol=2e-2)
-    _, std = model.log_marginal_likelihood(theta, return_std=True)
+    assert_slope(model, theta, 2e-2, 2e-2)
+    value, std = model.log_marginal_likelihood(theta, return_std=True)
     assert std > 0.0
     assert abs(value - exact_likelihood(X, Y, model, theta)) < 5 * std
 
@@ -413,16 +379,6 @@ def test_a_likelihood_whose_system_is_not_solved_says_so(rng):
     assert [w.filename for w in told] == [__file__]
 
 
-def test_a_bound_of_the_log_determinant_bounds_the_likelihood_without_error(rng):
-    X, Y = regression(rng)
-    given = {**PLAIN, "random_state": 0}
-    exact = IntersectionGPRegressor(**of_terms(**given)).fit(X, Y).log_marginal_likelihood()
-    model = IntersectionGPRegressor(**of_terms(**given, log_det="bound")).fit(X, Y)
-    value, std = model.log_marginal_likelihood(return_std=True)
-    assert value < exact - 0.1
-    assert std == 0.0
-
-
 @pytest.mark.parametrize("solver", ["cholesky", "cg"])
 def test_gradient_of_outputs_with_scales_of_their_own(rng, solver):
     X, Y = regression(rng)
@@ -437,10 +393,7 @@ def test_gradient_of_outputs_with_scales_of_their_own(rng, solver):
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(X, Y)
     # Noise and amplitude of two outputs, and weights that they share.
-    theta = rng.normal(size=2 + 2 + 6) / 3 - 0.5
-    _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
-    numeric = optimize.approx_fprime(theta, model.log_marginal_likelihood, epsilon=1e-5)
-    np.testing.assert_allclose(gradient, numeric, rtol=2e-2, atol=2e-2)
+    assert_slope(model, rng.normal(size=2 + 2 + 6) / 3 - 0.5, 2e-2, 2e-2)
 
 
 def test_a_constant_target_beside_another_one_counts(rng):
@@ -721,15 +674,12 @@ def test_estimates_of_the_likelihood_are_refined_where_they_decide(rng):
 
 
 WRONG = {
-    "noise": [0.0, -1.0, np.inf, np.nan, "0.1"],
+    "noise": [np.inf, np.nan],
     "amplitude": [0.0, np.inf],
-    "tol": [0.0, np.nan],
+    "tol": [np.nan],
     "max_iter": [0, 1.5],
     "preconditioner": ["none"],
-    "n_bins": [1, 65536, 2.5],
-    "solver": ["lu"],
-    "n_jobs": [0, 0.5],
-    "verbose": [-1],
+    "n_bins": [65536, 2.5],
 }
 
 
@@ -750,7 +700,6 @@ WRONG = {
         ({"feature_weights": [1.0, -2.0, 1.0]}, r"feature_weights\[1\] = -2\.0"),
         ({"feature_weights": [1.0, 2.0, np.nan]}, r"feature_weights\[2\] = nan"),
         ({"feature_weights": [0.0, 2.0, 1.0]}, r"feature_weights\[0\] = 0\.0"),
-        ({"optimizer": "adam"}, "optimizer"),
         ({"log_det": "exact"}, "log_det"),
         ({"log_det": "bound"}, r"log_det='bound' has no gradient.*nelder-mead"),
         ({"noise_bounds": (1.0, 0.1)}, "noise_bounds"),
@@ -758,7 +707,6 @@ WRONG = {
         ({"amplitude_bounds": "free"}, "amplitude_bounds"),
         ({"noise_bounds": (1.0, 2.0)}, r"noise = 0\.1 is outside noise_bounds"),
         ({"n_restarts_optimizer": -1}, "n_restarts"),
-        ({"random_state": "seed"}, "random_state"),
         (
             {"feature_transform": "power", "exponent": 9.0, "X": 1e60},
             r"exponent = 9 .*overflow.*lower",

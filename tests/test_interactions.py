@@ -1,7 +1,6 @@
 """Pairs of features in additive Gaussian processes."""
 
 import pickle
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -16,15 +15,13 @@ from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegr
 from histrs.gaussian_process._bound.pairs import (
     knots_of,
 )
-from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning import pairs as choice
-from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.pairs import (
     scores_without_pairs_of,
     strongest_pairs,
 )
 from histrs.gaussian_process.kernels import Interactions, Intersection
-from tests.helpers import build
+from tests.helpers import assert_slope, build
 from tests.oracles import interactions as oracle
 from tests.oracles import intersection
 from tests.oracles.intersection import intersection_kernel
@@ -227,14 +224,7 @@ def test_the_slope_of_the_likelihood(data, options):
     X, y, _ = data
     model = build(IntersectionGPRegressor, n_interactions=3, **options).fit(X, y)
     assert len(model.theta_) == 3
-    theta = model.theta_ + np.array([0.1, -0.2, 0.3])
-    _, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
-    step = 1e-4
-    for k in range(3):
-        ends = [
-            model.log_marginal_likelihood(theta + sign * step * np.eye(3)[k]) for sign in (1, -1)
-        ]
-        assert slope[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=2e-2, abs=2e-2)
+    assert_slope(model, model.theta_ + np.array([0.1, -0.2, 0.3]), 2e-2, 2e-2, step=1e-4)
 
 
 def test_the_learned_weight_is_the_likeliest(data):
@@ -564,39 +554,3 @@ def test_of_many_rows_some_tell_the_pairs(monkeypatch, rng):
     for (X, residuals), n in zip(seen, (50, 40), strict=True):
         np.testing.assert_array_equal(X, residuals)
         assert len(np.unique(X)) == len(X) == n
-
-
-KERNEL = GeneralizedKernel(intercept_variance=0.5)
-
-
-def likelihood_of_pairs(model, X, Y):
-    asked = model._asked.terms.pairs
-    return choice.likelihood_of_pairs(problem_of(model, X, Y), asked, values_of())
-
-
-def values_of(kernel=KERNEL, noise=0.2, amplitude=0.7):
-    return Hyperparameters(np.array([noise]), np.array([amplitude]), kernel)
-
-
-def test_halves_have_one_best_amplitude(rng):
-    X, Y = rng.random((61, 4)), rng.normal(size=(61, 1))
-    model = model_of(X, Y[:, 0], n_interactions=1, n_interaction_knots=4)
-    likelihood = likelihood_of_pairs(model, X, Y)
-    assert likelihood.has_gradient
-    kernel = values_of().kernel
-    spectrum = likelihood.spectrum(kernel)
-    assert spectrum.n_rows == 61
-    best = spectrum.best_amplitude(0.4, slice(0, 1))
-    at = [
-        likelihood.evaluate(values_of(kernel, 0.4 * a, a)).value
-        for a in (0.99 * best, best, 1.01 * best)
-    ]
-    assert at[1] > max(at[0], at[2])
-    assert at[0] == pytest.approx(at[2], abs=1e-4)
-    found = spectrum.evaluate(Scales(0.4 * best, best), slice(0, 1))
-    assert found.value == pytest.approx(at[1])
-    assert not spectrum.refine()
-    parts = [part.diagonal_mean(replace(values_of(), kernel=replace(kernel, pairs=pairs)))
-             for part, pairs in likelihood._halves]  # fmt: skip
-    mean = likelihood.diagonal_mean(values_of())
-    assert mean == pytest.approx(sum(parts) / 2)

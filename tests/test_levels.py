@@ -21,6 +21,8 @@ from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._kernels.levels import LevelColumn
 from histrs.gaussian_process._tabular.log_odds import LogOdds
 from histrs.gaussian_process.kernels import Interactions, Intersection, Radial
+from tests.helpers import assert_slope
+from tests.oracles import leave_one_out
 from tests.oracles import levels as oracle
 
 GIVEN = {"noise": 0.3, "optimizer": None}
@@ -92,12 +94,9 @@ def test_answers_are_those_of_a_dense_process(rng, levels, pairs, weighted):
         normal = stats.multivariate_normal(np.zeros(len(z)), A)
         assert model.log_marginal_likelihood() == pytest.approx(normal.logpdf(z), rel=1e-9)
     left_out, deviation = model.predict_leave_one_out()
-    for i in (0, 7):
-        rest = np.arange(len(y)) != i
-        of_rest = np.linalg.solve(A[np.ix_(rest, rest)], np.column_stack([z[rest], A[rest, i]]))
-        expected = A[i, rest] @ of_rest
-        assert left_out[i] == pytest.approx(mean + unit * expected[0], rel=1e-7)
-        assert deviation[i] == pytest.approx(unit * np.sqrt(A[i, i] - expected[1]), rel=1e-7)
+    means, variances = leave_one_out.refits(A, z)
+    np.testing.assert_allclose(left_out, mean + unit * means, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(deviation, unit * np.sqrt(variances), rtol=1e-7)
 
 
 @pytest.mark.parametrize("shared", [True, False])
@@ -107,10 +106,7 @@ def test_the_slope_of_the_evidence_is_that_of_differences(rng, shared):
     search = LikelihoodSearch(shared=shared)
     kernel = Intersection(levels=6) + Interactions([(0, 1)])
     model = GPRegressor(kernel, optimizer=search, random_state=0).fit(X, Y)
-    theta = model.theta_ + 0.1 * rng.normal(size=len(model.theta_))
-    _, slope = model.log_marginal_likelihood(theta, eval_gradient=True)
-    expected = optimize.approx_fprime(theta, model.log_marginal_likelihood, 1e-6)
-    np.testing.assert_allclose(slope, expected, rtol=1e-4, atol=1e-4)
+    assert_slope(model, model.theta_ + 0.1 * rng.normal(size=len(model.theta_)), 1e-4, 1e-4)
 
 
 def test_a_search_ends_where_the_evidence_is_larger(rng):
@@ -185,17 +181,6 @@ def test_functions_of_features_add_up_to_the_mean(rng, kind):
         variance = np.diag(prior) - np.sum(k.T * np.linalg.solve(A, k.T), axis=0)
         expected = y.std() * np.sqrt(np.maximum(variance, 0.0))
         np.testing.assert_allclose(functions[d].std, expected, rtol=1e-6, atol=1e-9)
-
-
-def test_weights_are_repeats(rng):
-    X, y = data(rng)
-    often = rng.integers(1, 4, len(y))
-    model = GPRegressor(Intersection(levels=9), **GIVEN).fit(X, y, often)
-    repeated = clone(model).fit(np.repeat(X, often, axis=0), np.repeat(y, often))
-    for one, other in zip(
-        model.predict(X, return_std=True), repeated.predict(X, return_std=True), strict=True
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", [GPRegressor, GPClassifier])
@@ -280,13 +265,6 @@ def test_what_does_not_go_with_levels_is_refused(rng, kernel, parameters, messag
     X = rng.random((n, 4))
     with pytest.raises(ValueError, match=message):
         GPRegressor(kernel, **parameters).fit(X, X[:, 0])
-
-
-def test_missing_values_are_named(rng):
-    X, y = data(rng)
-    X[3, 1] = np.nan
-    with pytest.raises(ValueError, match="NaN"):
-        GPRegressor(Intersection(levels=8)).fit(X, y)
 
 
 # ---- log odds of classes -------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
 )
 from histrs.gaussian_process.kernels import MinMax, Tangent
-from tests.helpers import assert_close, build, with_amplitude
+from tests.helpers import assert_close, assert_slope, build, with_amplitude
 from tests.oracles import intersection, missing
 
 
@@ -152,13 +152,7 @@ def test_leave_one_out_and_likelihood(kind):
 def test_gradient_of_the_likelihood():
     X, Y = data("intersection")
     model = make("intersection", optimizer="l-bfgs-b").fit(X, Y)
-    theta = model.theta_ + 0.3
-    _, gradient = model.log_marginal_likelihood(theta, eval_gradient=True)
-    for k in range(len(theta)):
-        step = np.zeros(len(theta))
-        step[k] = 1e-5
-        up, down = (model.log_marginal_likelihood(theta + s * step) for s in (1, -1))
-        assert (up - down) / 2e-5 == pytest.approx(gradient[k], rel=1e-5, abs=1e-5)
+    assert_slope(model, model.theta_ + 0.3, 1e-5, 1e-5)
 
 
 def test_targets_of_the_same_rows_share_a_fit():

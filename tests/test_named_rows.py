@@ -1,7 +1,6 @@
 """Every message names the row of the argument, however few of its rows were looked at."""
 
 import re
-from inspect import signature
 
 import numpy as np
 import pytest
@@ -14,8 +13,13 @@ from histrs.spd import MDM, Covariances, Whitening
 from histrs.streaming import Moments, StreamingPCA
 from tests.all_estimators import CASES, COVARIANCES, IMAGES, LOCAL_FEATURES, ROWS, data
 
+pytest.importorskip("array_api_strict")
+
+from tests.contract import ANSWERS, answers
+from tests.test_every_estimator import assert_equal
+
 NAMES = [type(case.make()).__name__ for case in CASES]
-ASKED = ("predict", "predict_proba", "decision_function", "transform", "kneighbors")
+ASKED = (*ANSWERS, "kneighbors", "latent_mean_and_variance")
 # Of rows in which missing values, or negative ones, are welcome.
 # Added rows lack no column that all rows of the fit have.
 REFUSES_NEW_GAPS = {("TabularGPRegressor", "partial_fit"), ("TabularGPClassifier", "partial_fit")}
@@ -38,26 +42,15 @@ def spoiled(case, X, bad):
     return X, row
 
 
-def begun(case, X, y):
-    """Return an estimator that partial_fit has begun."""
-    model = case.make()
-    takes_classes = "classes" in signature(model.partial_fit).parameters
-    return model.partial_fit(X, y, **({"classes": [0, 1, 2]} if takes_classes else {}))
-
-
-def ways(case, X, y):
-    """Return what can be asked of an estimator with rows that are spoiled."""
-    asked = {"fit": lambda bad: case.make().fit(bad, y)}
-    takes_weights = has_fit_parameter(case.make(), "sample_weight")
-    if takes_weights and not isinstance(case.make(), PartDetector):
+def ways(model, X, y):
+    """Return what can be asked of a fitted estimator with rows that are spoiled."""
+    asked = {name: getattr(model, name) for name in ASKED if hasattr(model, name)}
+    if hasattr(model, "partial_fit"):
+        asked["partial_fit"] = lambda bad: model.partial_fit(bad, y)
+    asked["fit"] = lambda bad: model.fit(bad, y)
+    if has_fit_parameter(model, "sample_weight") and not isinstance(model, PartDetector):
         weight = np.where(np.arange(len(X)) % 4, 1.0, 0.0)
-        asked["fit with weights"] = lambda bad: case.make().fit(bad, y, sample_weight=weight)
-    if hasattr(case.make(), "partial_fit"):
-        asked["partial_fit"] = lambda bad: begun(case, X, y).partial_fit(bad, y)
-    model = case.make().fit(X, y)
-    for name in ASKED:
-        if hasattr(model, name):
-            asked[name] = getattr(model, name)
+        asked["fit with weights"] = lambda bad: model.fit(bad, y, sample_weight=weight)
     return asked
 
 
@@ -72,21 +65,28 @@ def complaint(ask, rows):
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
 @pytest.mark.filterwarnings("ignore")
-def test_the_row_that_is_bad_is_named(case):
+def test_the_row_that_is_bad_is_named_and_changes_nothing(case):
     X, y = data(case)
     name = type(case.make()).__name__
-    for bad in (np.nan, np.inf):
+    model = case.make().fit(X, y)
+    expected = answers(model, X)
+    for bad in (np.inf, np.nan):
         rows, row = spoiled(case, X, bad)
-        for way, ask in ways(case, X, y).items():
+        for way, ask in ways(model, X, y).items():
             welcome = name in WELCOMES_NAN and np.isnan(bad) and (name, way) not in REFUSES_NEW_GAPS
             if (name, way) in LOOKS_LATER or welcome:
                 ask(rows)
+                expected = answers(model, X)
                 continue
+            before = vars(model).copy()
             with pytest.raises(ValueError, match=rf"\[{row}[,\]]") as found:
                 ask(rows)
             # No other row.
             indices = re.findall(r"\b[XZ]\[(\d+)", str(found.value))
             assert set(indices) <= {str(row)}, (way, str(found.value))
+            assert before.keys() == vars(model).keys()
+            assert all(vars(model)[k] is value for k, value in before.items())
+    assert_equal(answers(model, X), expected)
 
 
 @pytest.mark.parametrize("case", CASES, ids=NAMES)
@@ -96,7 +96,7 @@ def test_the_histogram_or_matrix_that_is_bad_is_named(case):
     if case.takes not in (ROWS, COVARIANCES):
         return
     rows, row = spoiled(case, X, -1e3)
-    for ask in ways(case, X, y).values():
+    for ask in ways(case.make().fit(X, y), X, y).values():
         # Most take numbers of any sign.
         message = complaint(ask, rows)
         assert set(re.findall(r"\b[XZ]\[(\d+)", message)) == ({str(row)} if message else set())

@@ -747,13 +747,6 @@ def test_an_unknown_instruction_set_fails_at_import(choice):
     assert f'ValueError: HISTRS_SIMD = "{choice}" is not known: use "auto", "avx512"' in err
 
 
-@pytest.mark.parametrize("choice", ["", "auto", "scalar"])
-def test_known_instruction_sets(choice):
-    code = "import json; from histrs import _histrs; print(json.dumps(_histrs.instruction_set()))"
-    name = run_python(code, HISTRS_SIMD=choice)
-    assert (name == "scalar") or choice != "scalar"
-
-
 # ---- persistence -------------------------------------------------------------------------------
 
 

@@ -6,28 +6,13 @@ from scipy import sparse
 
 from histrs import metrics
 from histrs._checks.sparse import sound
-from histrs.gaussian_process import IntersectionGPRegressor, MinMaxGPRegressor, active_learning
-from histrs.kernel_approximation import (
-    AdditiveChi2Map,
-    ExpChi2Sampler,
-    KernelProjectionMap,
-    SparseAdditiveMap,
-    SparseKernelMap,
-)
-from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import CondensedNN, HistogramCompressor
-from histrs.quantization import ProductQuantizer
-from histrs.streaming import (
-    MomentLasso,
-    Moments,
-    PCARidge,
-    PCARidgeClassifier,
-    StreamingPCA,
-    digest,
-)
-from histrs.svm import BundleSVC, IntersectionSVC
+from histrs.gaussian_process import IntersectionGPRegressor, active_learning
+from histrs.kernel_approximation import AdditiveChi2Map, KernelProjectionMap
+from histrs.streaming import Moments, PCARidge, digest
 from histrs.transport import sinkhorn_barycenter
+from tests.all_estimators import CASES as ESTIMATORS
 from tests.helpers import run_python
+from tests.test_every_estimator import calls_of, fitted
 
 N_ROWS, N_COLUMNS = 12, 6
 LABELS = np.arange(N_ROWS) % 2
@@ -174,52 +159,6 @@ def test_vectors_pass(format_):
 
 # ---- every public entry --------------------------------------------------------------------------
 
-ESTIMATORS = {
-    "IntersectionGPRegressor": IntersectionGPRegressor(optimizer=None, random_state=0),
-    "MinMaxGPRegressor": MinMaxGPRegressor(optimizer=None, random_state=0),
-    "AdditiveChi2Map": AdditiveChi2Map(n_components=3),
-    "AdditiveChi2Map(periodic)": AdditiveChi2Map(n_components=3, method="periodic"),
-    "ExpChi2Sampler": ExpChi2Sampler(n_components=8, random_state=0),
-    "KernelProjectionMap": KernelProjectionMap(n_landmarks=4, random_state=0),
-    "SparseAdditiveMap": SparseAdditiveMap(n_knots=3),
-    "SparseKernelMap": SparseKernelMap(n_landmarks=4, n_nonzero=2, random_state=0),
-    "ProductQuantizer": ProductQuantizer(n_blocks=2, n_codes=3, random_state=0),
-    "IntersectionSVC": IntersectionSVC(max_iter=2),
-    "BundleSVC": BundleSVC(AdditiveChi2Map(n_components=3)),
-    "MetricKNNClassifier": MetricKNNClassifier(metric="chi2"),
-    "CondensedNN": CondensedNN(metric="chi2"),
-    "HistogramCompressor": HistogramCompressor(M=GROUND, max_iter=2, random_state=0),
-    "StreamingPCA": StreamingPCA(n_components=2),
-    "PCARidge": PCARidge(n_components=2),
-    "PCARidgeClassifier": PCARidgeClassifier(n_components=2),
-    "MomentLasso": MomentLasso(),
-}
-METHODS = [
-    "predict",
-    "predict_proba",
-    "decision_function",
-    "transform",
-    "kneighbors",
-    "fit_transform",
-    "latent_mean_and_variance",
-]
-
-
-def calls_on(model, good):
-    """Return every call of an estimator with rows: (name, function of the rows)."""
-    calls = [("fit", lambda X: type(model)(**model.get_params(deep=False)).fit(X, LABELS))]
-    fitted = type(model)(**model.get_params(deep=False)).fit(good, LABELS)
-    for name in METHODS:
-        if hasattr(fitted, name):
-            arguments = (LABELS,) if name == "fit_transform" else ()
-            calls.append((name, lambda X, name=name, a=arguments: getattr(fitted, name)(X, *a)))
-    calls.extend(
-        (name, lambda X, name=name: getattr(fitted, name)(X, LABELS))
-        for name in ("partial_fit", "score")
-        if hasattr(fitted, name)
-    )
-    return calls
-
 
 def error_of(call, X):
     """Return the ValueError that a call raises, or None."""
@@ -247,13 +186,18 @@ ENTRY_CASES = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_estimators_refuse_damaged_matrices(name):
-    for what, call in calls_on(ESTIMATORS[name], histograms("csr")):
-        for format_, damage in ENTRY_CASES:
-            error = error_of(call, DAMAGES[format_][damage](histograms(format_)))
-            assert "malformed" in str(error), f"{what} of {format_}, {damage}: {error!r}"
+TAKES_SPARSE = [case for case in ESTIMATORS if case.make().__sklearn_tags__().input_tags.sparse]
+
+
+@pytest.mark.parametrize("case", TAKES_SPARSE, ids=lambda case: type(case.make()).__name__)
+def test_estimators_refuse_damaged_matrices(case):
+    X, y, model = fitted(case)
+    rows = sparse.csr_array(X)
+    for format_, damage in ENTRY_CASES:
+        bad = DAMAGES[format_][damage](rows.asformat(format_))
+        for call in calls_of(model, y):
+            error = error_of(call, bad)
+            assert "malformed" in str(error), f"{call} of {format_}, {damage}: {error!r}"
 
 
 FUNCTIONS = {

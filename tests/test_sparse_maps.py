@@ -1,7 +1,5 @@
 """Sparse feature maps and their inner products against definitions, and what they approximate."""
 
-import pickle
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -145,13 +143,11 @@ def test_knots_are_where_they_are_said_to_be(rng, spacing):
         np.testing.assert_allclose(knots, expected, rtol=1e-9)
 
 
-def test_feature_names_pickle_and_clone(rng):
-    X = awkward_histograms(rng, 12)
-    model = SparseAdditiveMap("chi2", 3, spacing="log").fit(X)
-    assert list(clone(model).fit(X).get_feature_names_out()[:4]) == ["x0_0", "x0_1", "x0_2", "x1_0"]
-    assert len(model.get_feature_names_out()) == len(model.knots_) == model.offsets_[-1]
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(approximation(again, X), approximation(model, X))
+def test_feature_names(rng):
+    model = SparseAdditiveMap("chi2", 3, spacing="log").fit(awkward_histograms(rng, 12))
+    names = model.get_feature_names_out()
+    assert list(names[:4]) == ["x0_0", "x0_1", "x0_2", "x1_0"]
+    assert len(names) == len(model.knots_) == model.offsets_[-1]
 
 
 def test_nothing_to_map():

@@ -1,6 +1,5 @@
 """Means of covariance matrices, and what is built on them: tangent spaces and recentring."""
 
-import pickle
 import warnings
 
 import numpy as np
@@ -8,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from sklearn import config_context
-from sklearn.base import clone
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import LeaveOneGroupOut, cross_val_predict, cross_validate
 from sklearn.pipeline import make_pipeline
 
@@ -276,8 +274,6 @@ def test_references_are_the_means(rng, reference):
     np.testing.assert_allclose(model.root_ @ model.whitener_, np.eye(4), atol=1e-10)
     if reference == "airm":  # where coordinates add up to zero
         np.testing.assert_allclose(weights @ model.transform(X), 0.0, atol=1e-7)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.transform(X), model.transform(X))
 
 
 def test_pyriemann_agrees_about_tangent_vectors(rng):
@@ -325,10 +321,6 @@ def test_a_stream_of_matrices(rng):
 
 def test_what_tangent_space_refuses(rng):
     X = wishart(rng, 5, 3)
-    with pytest.raises(NotFittedError):
-        TangentSpace().transform(X)
-    with pytest.raises(ValueError, match="reference"):
-        TangentSpace("median").fit(X)
     with pytest.raises(ValueError, match="reference has 2 rows, and the matrices of X have 3"):
         TangentSpace(np.eye(2)).fit(X)
     with pytest.raises(ValueError, match=r"^reference is not positive definite"):
@@ -338,13 +330,6 @@ def test_what_tangent_space_refuses(rng):
     model = TangentSpace().fit(X)
     with pytest.raises(ValueError, match="rows of 6 coordinates"):
         model.inverse_transform(np.ones((2, 5)))
-    before = clone(model).fit(X).reference_
-    X[2, 0, 0] = np.nan
-    with pytest.raises(ValueError, match=r"X\[2, 0, 0\] = NaN"):
-        model.fit(X)
-    np.testing.assert_array_equal(model.reference_, before)
-    with pytest.raises(ValueError, match=r"X\[2, 0, 0\] = NaN"):
-        model.transform(X)
     far = np.stack([np.eye(3), np.diag([1.0, 1e20, 1e-20])])
     with pytest.raises(ValueError, match=r"X\[1\] is too far from the reference"):
         model.transform(far)
@@ -371,8 +356,6 @@ def test_recentred_matrices_have_the_identity_as_their_mean(rng, metric):
         D = jbld_distances(X[domain == name])
         np.testing.assert_allclose(jbld_distances(out[domain == name]), D, rtol=1e-7, atol=1e-10)
     np.testing.assert_array_equal(Whitening(metric).fit_transform(X, domain=domain), out)
-    flat = model.transform(X.reshape(24, 16), domain=domain)
-    np.testing.assert_array_equal(flat.reshape(24, 4, 4), out)
 
 
 def test_new_domains_need_no_labels(rng):
@@ -439,11 +422,8 @@ def test_subjects_are_left_out_in_a_cross_validation(rng):
 def test_whitening_without_domains_and_what_it_refuses(rng):
     X = wishart(rng, 9, 3)
     np.testing.assert_allclose(airm_mean(Whitening().fit_transform(X)), np.eye(3), atol=1e-7)
-    assert Whitening().fit_transform(X.astype(np.float32)).dtype == np.float32
     with pytest.raises(ValueError, match=r"domain has shape \(2,\), expected \(9,\)"):
         Whitening().fit(X, domain=[1, 2])
-    with pytest.raises(NotFittedError):
-        Whitening().transform(X)
 
 
 # ---- MDM ---------------------------------------------------------------------------------------
@@ -484,11 +464,6 @@ def test_the_nearest_mean_decides(rng, metric):
     np.testing.assert_allclose(P[:, 0] / P[:, 1], odds, rtol=1e-6)
     np.testing.assert_array_equal(model.classes_[np.argmax(P, axis=1)], model.predict(X))
     assert model.score(X, y) > 0.8
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(again.predict_proba(X), P)
-    single = clone(model).fit(X.astype(np.float32), y).predict_proba(X.astype(np.float32))
-    assert single.dtype == np.float32
-    np.testing.assert_allclose(single, P, atol=1e-3)
 
 
 def test_pyriemann_agrees_about_the_nearest_mean(rng):
@@ -546,8 +521,6 @@ def test_a_class_that_has_not_come_is_not_predicted(rng):
 
 def test_what_the_nearest_mean_refuses(rng):
     X, y = two_classes(rng)
-    with pytest.raises(NotFittedError):
-        MDM().predict(X)
     with pytest.raises(ValueError, match="classes must be passed"):
         MDM().partial_fit(X, y)
     model = MDM().partial_fit(X, y, classes=["no", "yes"])
@@ -556,13 +529,7 @@ def test_what_the_nearest_mean_refuses(rng):
         model.partial_fit(X[:2], ["perhaps", "no"])
     with pytest.raises(ValueError, match="not those of the first call"):
         model.partial_fit(X, y, classes=["no", "si"])
-    with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
-        model.partial_fit(np.stack([X[0], -X[1]]), y[:2])
     np.testing.assert_array_equal(model.means_, before)
-    for metric in ("airm", "jbld"):
-        fitted = MDM(metric).fit(X, y)
-        with pytest.raises(ValueError, match=r"X\[1\] is not positive definite"):
-            fitted.predict_proba(np.stack([X[0], -X[1]]))
 
 
 @pytest.mark.parametrize("metric", ["jbld", "riemann"])

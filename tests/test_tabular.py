@@ -11,6 +11,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import minimize
+from scipy.stats import multivariate_normal
 from sklearn.base import clone
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
@@ -19,14 +20,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, r2_score
 from sklearn.model_selection import (
     GridSearchCV,
-    cross_val_predict,
     cross_val_score,
     train_test_split,
 )
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
-    FunctionTransformer,
     MinMaxScaler,
     PowerTransformer,
     StandardScaler,
@@ -62,7 +61,8 @@ from histrs.gaussian_process._tabular.shape import Correction, Shape
 from histrs.gaussian_process._tabular.spread import Spread
 from histrs.gaussian_process._tabular.table import Table
 from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
-from tests.oracles.tables import distance_kernel, left_out, negative_log_evidence
+from tests.oracles.leave_one_out import refits
+from tests.oracles.tables import distance_kernel
 
 NORMS = ("l1", "l2")
 
@@ -122,13 +122,11 @@ def test_evidence_and_its_gradient(norm, n_targets):
     theta = np.append(kernel.logs, np.log(0.3))
     value, gradient, left_out = evidence(theta)
     K = kernel.between(X, None, 1)
-    without = negative_log_evidence(K, 0.3 * evidence.row_noise, Y)
-    without += 0.5 * 7.0 * n_targets * np.log(0.3)
-    assert value - without == pytest.approx(evidence._pull(theta)[0])
     A = K + np.diag(0.3 * evidence.row_noise)
-    others = [np.delete(np.arange(25), i) for i in range(25)]
-    means = [A[i, o] @ np.linalg.solve(A[np.ix_(o, o)], Y[o]) for i, o in enumerate(others)]
-    squares = np.mean((Y - means) ** 2, axis=1)
+    without = -multivariate_normal(cov=A).logpdf(Y.T).sum()
+    without += 0.5 * n_targets * (7.0 * np.log(0.3) - 25 * np.log(2.0 * np.pi))
+    assert value - without == pytest.approx(evidence._pull(theta)[0])
+    squares = np.mean((Y - refits(A, Y)[0]) ** 2, axis=1)
     assert left_out == pytest.approx(np.average(squares, weights=1.0 / evidence.row_noise))
     for p, found in enumerate(gradient):
         step = np.zeros(len(theta))
@@ -280,7 +278,7 @@ def test_members_leave_rows_out(name):
     (system,) = member.posterior.systems
     K = member.posterior.bound.matrix() * system.amplitude
     T = ((y - y.mean()) / y.std())[:, None]
-    means, variances = left_out(K, np.full(60, system.noise), T)
+    means, variances = refits(K + system.noise * np.eye(60), T)
     found = fit.predict_leave_one_out()
     assert_allclose((found[0] - y.mean()) / y.std(), means[:, 0], atol=1e-4)
     assert_allclose(leave_one_out(member.posterior, T)[1][:, 0], variances, rtol=1e-3)
@@ -665,17 +663,6 @@ def test_the_order_of_columns_and_names_of_categories_do_not_matter():
 # ---- as scikit-learn's users expect -------------------------------------------------------------
 
 
-@pytest.mark.parametrize("make", [TabularGPRegressor, TabularGPClassifier])
-def test_weights_are_repeats(make):
-    X, y = curved(0, 60)
-    y = y if make is TabularGPRegressor else y > 0.0
-    weights = np.random.default_rng(0).integers(0, 4, 60)
-    weighted = make(random_state=0).fit(X, y, sample_weight=weights)
-    repeated = make(random_state=0).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
-    ask = "predict" if make is TabularGPRegressor else "predict_proba"
-    assert_allclose(getattr(weighted, ask)(X), getattr(repeated, ask)(X), rtol=1e-6, atol=1e-8)
-
-
 def test_several_targets_are_each_by_itself():
     X, y = curved(0, 80)
     Y = np.column_stack([y, X[:, 0], np.exp(2.0 * X[:, 1])])
@@ -818,18 +805,6 @@ def test_standard_deviations_go_through_the_tools_that_the_guide_names():
     assert np.all(np.isfinite(scores))
 
 
-def test_models_are_searched_and_kept():
-    X, y = curved(0, 60)
-    pipeline = make_pipeline(FunctionTransformer(), TabularGPRegressor(random_state=0))
-    name = "tabulargpregressor__target_transform"
-    search = GridSearchCV(pipeline, {name: ["identity", "yeo-johnson"]}, cv=2).fit(X, y)
-    kept = pickle.loads(pickle.dumps(search))
-    assert_allclose(kept.predict(X), search.predict(X))
-    assert np.all(np.isfinite(cross_val_predict(pipeline, X, y, cv=3)))
-    again = TabularGPRegressor(random_state=0).fit(X, y).predict(X)
-    assert_allclose(TabularGPRegressor(random_state=0, n_jobs=1).fit(X, y).predict(X), again)
-
-
 @pytest.mark.parametrize("load", [load_breast_cancer, load_iris])
 def test_classes_of_tables(load):
     X, y = load(return_X_y=True)
@@ -928,19 +903,6 @@ def test_a_target_of_one_value_is_sure(value):
     mean, std = TabularGPRegressor().fit(X, np.full(120, value)).predict(X, return_std=True)
     np.testing.assert_array_equal(mean, value)
     assert np.all(std <= max(1e-13 * abs(value), 1e-300))
-
-
-@pytest.mark.parametrize("make", [TabularGPRegressor, TabularGPClassifier])
-def test_answers_are_in_the_precision_of_rows(make):
-    X, y = curved(0, 120)
-    y = y if make is TabularGPRegressor else (y > 0.0).astype(int)
-    single = X.astype(np.float32)
-    model = make(random_state=0).fit(single, y.astype(np.float32))
-    ask = "predict" if make is TabularGPRegressor else "predict_proba"
-    found, double = getattr(model, ask)(single), getattr(model, ask)(single.astype(float))
-    assert found.dtype == np.float32
-    assert double.dtype == np.float64
-    assert_allclose(found, double, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("members", [[], ["slices"], ["ranks", "ranks"]])
@@ -1222,9 +1184,6 @@ def test_bad_tables_are_refused_and_change_nothing(make):
     ):
         with pytest.raises(ValueError, match=message):
             model.fit(bad, targets)
-    for weights, message in ((-np.ones(60), "(?i)negative"), (np.zeros(60), "zero")):
-        with pytest.raises(ValueError, match=message):
-            model.fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(answers(model, X), before)
 
 
@@ -1276,19 +1235,9 @@ def test_a_fit_that_is_left_changes_nothing(make, stage, monkeypatch):
     np.testing.assert_array_equal(answers(model, X), expected)
 
 
-@pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_bad_targets_are_named(bad):
-    X, y = curved(0, 40)
-    y[7] = bad
-    with pytest.raises(ValueError, match=r"The first is y\[7\]"):
-        TabularGPRegressor().fit(X, y)
-    with pytest.raises(ValueError, match=r"y\[:, 1\] is NaN in every row"):
-        TabularGPRegressor().fit(X, np.column_stack([X[:, 0], np.full(40, np.nan)]))
-
-
 @BOTH
-def test_what_is_no_model_yet_or_no_parameter_says_so(make):
-    X, y = told(make, 40)
+def test_what_is_no_model_yet_says_so(make):
+    X, _ = told(make, 40)
     asked = [
         lambda model: model.predict(X),
         lambda model: model.summary(),
@@ -1298,9 +1247,6 @@ def test_what_is_no_model_yet_or_no_parameter_says_so(make):
     for ask in asked:
         with pytest.raises(NotFittedError):
             ask(make())
-    for parameters in ({"members": "all"}, {"n_jobs": 0.5}, {"random_state": -1}):
-        with pytest.raises(ValueError, match=next(iter(parameters))):
-            make(**parameters).fit(X, y)
     tags = get_tags(make())
     assert tags.input_tags.allow_nan
     assert tags.target_tags.multi_output == (make is TabularGPRegressor)

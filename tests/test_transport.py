@@ -228,14 +228,6 @@ def test_the_number_of_threads_changes_no_bit(rng, reg, dtype):
     np.testing.assert_array_equal(one, seven)
 
 
-def test_pot_agrees(rng):
-    ot = pytest.importorskip("ot", reason="POT is not installed: pip install POT")
-    X, M = words(rng, 5, 30)
-    D = sinkhorn_distances(X, M=M, reg=0.6, tol=1e-10)
-    peers = [[ot.sinkhorn2(x, y, M, 0.6, stopThr=1e-12, numItermax=20_000) for y in X] for x in X]
-    np.testing.assert_allclose(D, peers, rtol=1e-7)
-
-
 # ---- what goes wrong ------------------------------------------------------------------------
 
 
@@ -462,25 +454,6 @@ def test_debiased_barycentres(rng, reg):
     # Of one histogram it is that one.
     itself = sinkhorn_barycenter(X[:1], tol=1e-7, **options)
     np.testing.assert_allclose(itself, X[0], atol=2e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("reg", "debiased"), [(1e-3, False), (2e-2, True)])
-def test_pot_has_the_same_barycentre_in_the_log_domain(rng, reg, debiased):
-    ot = pytest.importorskip("ot", reason="POT is not installed: pip install POT")
-    places = np.linspace(0, 1, 16)
-    M = np.square(places[:, None] - places)
-    X = np.exp(-0.5 * np.square((places - [[0.25], [0.5], [0.8]]) / [[0.1], [0.15], [0.05]])) + 1e-6
-    X /= X.sum(axis=1, keepdims=True)
-    weights = np.array([0.5, 0.3, 0.2])
-    solver = ot.bregman.barycenter_debiased if debiased else ot.bregman.barycenter
-    options = {"method": "sinkhorn_log", "numItermax": 6000, "stopThr": 0.0, "warn": False}
-    expected = solver(X.T, M, reg, weights=weights, **options)
-    tol = 1e-6 if debiased else 1e-9
-    options = {"reg": reg, "weights": weights, "tol": tol, "max_iter": 50_000}
-    found = sinkhorn_barycenter(X, M=M, debiased=debiased, **options)
-    # A debiased one is found as slowly by either, and the last digits not at all.
-    np.testing.assert_allclose(found, expected, atol=2e-3 if debiased else 1e-8)
 
 
 def test_a_barycentre_goes_where_all_histograms_can():

@@ -282,34 +282,29 @@ MODELS = {
 }
 
 
+def assert_stays_in_bytes(model, rows, n_classes=None):
+    scores = model.decision_function if hasattr(model, "classes_") else model.predict
+    exact = scores(rows)
+    model.set_params(n_bins=100)
+    assert model._state()["_posterior"].score(model._predicted, 100).takes_features
+    error = np.abs(scores(rows) - exact)
+    assert np.all(error <= model.quantization_error_bound_ * (1 + 1e-9))
+    assert np.sqrt((error**2).mean()) < 0.02 * exact[..., :n_classes].std()
+
+
 @pytest.mark.parametrize("name", ODD)
 @pytest.mark.parametrize("kind", MODELS)
 def test_tables_stay_in_bytes(digits, kind, name):
     X, y = digits
     rows = made_odd(X, name)
-    model = MODELS[kind]().fit(rows, y)
-    exact = (model.decision_function if kind == "classifier" else model.predict)(rows)
-    model.set_params(n_bins=100)
-    found = (model.decision_function if kind == "classifier" else model.predict)(rows)
-    assert model._state()["_posterior"].score(model._predicted, 100).takes_features
-    error = np.abs(found - exact)
-    assert np.all(error <= model.quantization_error_bound_ * (1 + 1e-9))
-    assert np.sqrt((error**2).mean()) < 0.02 * exact.std()
+    assert_stays_in_bytes(MODELS[kind]().fit(rows, y), rows)
 
 
-@pytest.mark.parametrize("intercept_variance", ["auto", 0.0])
-def test_tables_of_a_class_without_rows_stay_in_bytes(digits, intercept_variance):
+@pytest.mark.parametrize("variance", ["auto", 0.0])
+def test_tables_of_a_class_without_rows_stay_in_bytes(digits, variance):
     X, y = digits
-    model = MODELS["classifier"]().set_params(
-        kernel=Intersection(intercept_variance=intercept_variance)
-    )
-    model.partial_fit(X, y, classes=np.arange(11))
-    exact = model.decision_function(X)
-    model.set_params(n_bins=100)
-    assert model._state()["_posterior"].score(model._predicted, 100).takes_features
-    error = np.abs(model.decision_function(X) - exact)
-    assert np.all(error <= model.quantization_error_bound_ * (1 + 1e-9))
-    assert np.sqrt((error**2).mean()) < 0.02 * exact[:, :10].std()
+    model = MODELS["classifier"]().set_params(kernel=Intersection(intercept_variance=variance))
+    assert_stays_in_bytes(model.partial_fit(X, y, classes=np.arange(11)), X, 10)
 
 
 def test_tables_of_a_rare_class_stay_in_bytes(digits):

