@@ -414,7 +414,7 @@ def test_a_damaged_matrix_is_no_model():
 
 
 def test_a_blur_wider_than_the_image():
-    with pytest.raises(ValueError, match=r"sigma = 1e\+300 leaves nothing of an image"):
+    with pytest.raises(ValueError, match=r"sigma = 1e\+300 blurs away an image"):
         edge_points(np.eye(5), sigma=1e300)
 
 

@@ -48,7 +48,8 @@ def log_marginal_likelihood(
 ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
     r"""Return the log marginal likelihood of the training targets, summed over the outputs.
 
-    The negative of eq. 4, with `A = amplitude K + noise I` and one output per target or class,
+    The negative of eq. 4 of Rodner et al. (2016), with `A = amplitude K + noise I` and one output
+    per target or class,
 
     .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
 
@@ -77,7 +78,7 @@ def log_marginal_likelihood(
     Raises
     ------
     ValueError
-        If `theta` has the wrong length, or a bound's gradient is asked for.
+        If `theta` has the wrong length, or the gradient is asked for with ``log_det="bound"``.
     """
     value, gradient, std = _evaluated(self, theta, eval_gradient)
     if not eval_gradient:

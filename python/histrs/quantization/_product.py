@@ -409,7 +409,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return rotated(rows, self.rotation_.T, count_threads(self.n_jobs))
 
     def quantization_error(self, X: ArrayLike | Matrix) -> float:
-        """Return the mean distance between rows and what their codes stand for.
+        """Return the mean distance between rows and their decoded rows.
 
         Parameters
         ----------
@@ -419,8 +419,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         error : float
-            The mean over the rows of the distance of the metric, summed over the columns: for the
-            Euclidean one the mean squared error of a row.
+            The mean over rows of the distance of the metric, summed over columns. For "euclidean"
+            it is the mean squared distance of a row from its decoded row.
         """
         check_is_fitted(self)
         rows = self._check(X, reset=False)
@@ -471,8 +471,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Parameters
         ----------
         path : str or path
-            Where to; the file has a checksum. A product quantizer is replaced; a file of anything
-            else is not.
+            The file, which has a checksum. An older quantizer is replaced; any other file is not.
 
         Raises
         ------
