@@ -183,7 +183,7 @@ def _pictures() -> Iterable[str]:
         "",
         "*Vertical: the error of a model, divided by the smallest error on the same table. "
         "Logarithms of these ratios are averaged over tables. Horizontal: the median time of a "
-        "fit. At 3,000 rows and full size. Down and to the left is better.*",
+        "fit. Circles: 3,000 rows; squares: full size. Down and to the left is better.*",
     ]
 
 
