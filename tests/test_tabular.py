@@ -358,6 +358,18 @@ def test_a_blend_is_no_worse_than_its_members():
     assert re.search(r"radial +weight 0\.\d\d, error", model.summary())
 
 
+@pytest.mark.parametrize("n_columns", [4, 40])
+def test_columns_are_also_treated_alike_where_rows_are_few_for_their_weights(
+    n_columns, monkeypatch
+):
+    monkeypatch.setattr(groups, "_MOST_EVEN", 100)
+    random = np.random.default_rng(0)
+    X = random.normal(size=(250, n_columns))
+    y = X.sum(axis=1) + random.normal(size=250)
+    model = TabularGPRegressor(random_state=0).fit(X, y)
+    assert ("even" in model.weights_) == (n_columns == 40)
+
+
 # ---- intervals ----------------------------------------------------------------------------------
 
 

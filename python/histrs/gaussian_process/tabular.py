@@ -57,7 +57,8 @@ TABULAR_GP = {
     "members": """
 members : "auto" or list of {"even", "levels", "radial", "ranks"}, default="auto"
     The processes that are blended. "auto" is "even" up to 100 rows, all four up to 1,000, and the
-    other three above. With more than 1,024 columns, it leaves out "levels".
+    other three above. With more than 20 columns, it takes all four up to 50 rows per column, but at
+    most 6,000 rows. With more than 1,024 columns, it leaves out "levels".
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)

@@ -13,6 +13,7 @@ from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._tabular.blend import mixture_moments
 from histrs.gaussian_process._tabular.members import (
     MOST_COLUMNS,
+    MOST_FACTORISED,
     Learned,
     Member,
     MemberName,
@@ -21,8 +22,10 @@ from histrs.gaussian_process._tabular.members import (
     learned_of_all_pairs,
 )
 
-# Rows up to which kernels are averaged that treat all columns alike, and up to which no others are.
+# Rows up to which kernels are averaged that treat all columns alike: so many, or so many a column, of
+# whose weights fewer say too little. And rows up to which there are no others.
 _MOST_EVEN = 1000
+_EVEN_A_COLUMN = 50
 _ONLY_EVEN = 100
 # Rows that tell how probable these kernels are.
 _ROWS_OF_EVEN = 500
@@ -72,7 +75,8 @@ def names_for(n_rows: int, n_columns: int) -> tuple[MemberName, ...]:
     if n_rows <= _ONLY_EVEN:
         return ("even",)
     learned = _LEARNED[1:] if n_columns > MOST_COLUMNS else _LEARNED
-    return ("even", *learned) if n_rows <= _MOST_EVEN else learned
+    has_even = n_rows <= min(max(_MOST_EVEN, _EVEN_A_COLUMN * n_columns), MOST_FACTORISED)
+    return ("even", *learned) if has_even else learned
 
 
 def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[Group]:

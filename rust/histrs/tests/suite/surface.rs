@@ -1,7 +1,5 @@
 //! What a user meets first: a prelude of few names, and pages that begin with a short example.
 
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
 use std::path::{Path, PathBuf};
 
 fn source(path: &str) -> String {

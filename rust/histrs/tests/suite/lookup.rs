@@ -1,12 +1,7 @@
 //! Look-up tables against the scores that they stand for, and the bound of their errors.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::sorted::*;
-use common::*;
+use crate::common::sorted::*;
+use crate::common::*;
 use histrs::intersection::{Interpolation, LookupTable};
 use ndarray::{Array2, Axis, s};
 use proptest::prelude::*;

@@ -1,11 +1,6 @@
 //! Barycentres of histograms, and the loss of learned ones, by their derivatives.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::neighborhood::Labels;
 use histrs::transport::{
     Barycenter, Barycenters, Sinkhorn, histogram_compression_loss, sinkhorn_barycenters,

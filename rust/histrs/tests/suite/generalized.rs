@@ -1,11 +1,6 @@
 //! Generalised kernels, their rows and their quadratic forms against their definitions.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::intersection::{
     ShapeFunctions, SortedColumns, Transform, TransformedRows, transform_rows,
 };

@@ -1,11 +1,6 @@
 //! Online updates, and steps of single weights.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::Error;
 use histrs::intersection::{CoordinateDescent, KnotProjection, SortedColumns};
 use ndarray::{Array1, Array2, Axis, concatenate};

@@ -1,13 +1,9 @@
 //! The exact earth mover's distance against its definition on whole numbers, and its certificates.
 
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use common::*;
+use crate::common::*;
 use histrs::transport::{emd_distances, emd_pairs, emd_plan};
 use histrs::{Error, Executor, HistogramMatrix};
 use ndarray::{Array1, Array2, Axis, array};

@@ -1,12 +1,7 @@
 //! Projections on the knots of columns against hat functions.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::sorted::*;
-use common::*;
+use crate::common::sorted::*;
+use crate::common::*;
 use histrs::intersection::{KnotProjection, Transform};
 use ndarray::Array2;
 use proptest::prelude::*;

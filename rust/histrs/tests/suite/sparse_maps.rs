@@ -1,11 +1,6 @@
 //! Sparse feature maps against the projections that define them.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::kernels::AdditiveKernel;
 use histrs::sparse_maps::{Selection, SparseAdditiveMap, column_quantiles, sparse_codes};
 use histrs::{Error, HistogramMatrix};

@@ -1,13 +1,8 @@
 //! Bad input, wild input, and threads.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use common::*;
+use crate::common::*;
 use histrs::intersection::{
     Interpolation, KnotProjection, LookupTable, LowRankInverse, ShapeFunctions, SortedColumns,
 };
@@ -519,7 +514,7 @@ fn an_unknown_instruction_set_is_refused() {
     }
     for setting in ["fastest", "scalar", "auto", ""] {
         let status = std::process::Command::new(std::env::current_exe().unwrap())
-            .args(["an_unknown_instruction_set_is_refused", "--exact", "--quiet"])
+            .args(["robustness::an_unknown_instruction_set_is_refused", "--exact", "--quiet"])
             .env("HISTRS_SIMD", setting)
             .env(CHILD, "1")
             .status()

@@ -1,11 +1,6 @@
 //! Distances between covariance matrices against closed forms and naive loops.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::{Random, config, exec, executors};
+use crate::common::{Random, config, exec, executors};
 use histrs::neighborhood::Labels;
 use histrs::spd::{
     Dispersion, MeanParameters, Shrinkage, airm_distances, airm_paired, compression_loss,

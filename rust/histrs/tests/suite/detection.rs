@@ -1,11 +1,6 @@
 //! Detection against its definitions, and threads.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::Error;
 use histrs::detection::{
     Cells, Filter, N_FEATURES, Part, PartModel, distance_transform, hog_pyramid, placements,

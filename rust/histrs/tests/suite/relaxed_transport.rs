@@ -1,11 +1,6 @@
 //! Transport that need not keep the mass against its optimality conditions, in every domain.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::transport::{Cost, Relaxation, RelaxedSinkhorn, SinkhornDistances, relaxed_distances};
 use histrs::{Element, Error, Executor, HistogramMatrix};
 use ndarray::{Array1, Array2, ArrayView1, array, s};

@@ -1,8 +1,5 @@
 //! Kernels of a distance, against the formulas entry by entry and finite differences.
 
-#![cfg(feature = "distances")]
-#![allow(clippy::unwrap_used)] // helpers of tests
-
 use histrs::distances::{DistanceKernel, Norm, Shape, StoredDistances};
 use histrs::{Error, Executor};
 use ndarray::{Array2, array, s};

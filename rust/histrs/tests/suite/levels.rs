@@ -1,7 +1,5 @@
 //! Columns coded as levels, against sums over the matrix of indicators.
 
-#![cfg(feature = "levels")]
-
 use histrs::levels::LevelCodes;
 use histrs::{Error, Executor, Value};
 use ndarray::{Array1, Array2, array, s};

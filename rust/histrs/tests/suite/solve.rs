@@ -1,11 +1,6 @@
 //! Conjugate gradients against a dense system that is solved by elimination.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::intersection::{ShapeFunctions, Solve, SortedColumns};
 use histrs::{Error, HistogramMatrix};
 use ndarray::{Array2, array};

@@ -1,14 +1,9 @@
 //! Optimal transport against its optimality conditions, in every domain, and threads.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use common::*;
+use crate::common::*;
 use histrs::transport::{Sinkhorn, SinkhornDistances, sinkhorn_distances};
 use histrs::{Element, Error, Executor, HistogramMatrix};
 use ndarray::{Array2, Axis, array, s};

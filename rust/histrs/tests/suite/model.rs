@@ -1,12 +1,7 @@
 //! Models from files: what is in them, and that nothing else gets in.
 
-#![cfg(feature = "model")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::saved::{self, File, sealed};
-use common::*;
+use crate::common::saved::{self, File, sealed};
+use crate::common::*;
 use histrs::Error;
 use histrs::model::{Label, Model, Scratch};
 use ndarray::array;

@@ -1,12 +1,7 @@
 //! The histogram intersection kernel against its definition.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::sorted::*;
-use common::*;
+use crate::common::sorted::*;
+use crate::common::*;
 use histrs::Element;
 use histrs::intersection::ShapeFunctions;
 use ndarray::{Array2, Axis, array, s};

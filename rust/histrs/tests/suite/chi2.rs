@@ -1,11 +1,6 @@
 //! The chi-square kernel, its maps and its random features against their definitions.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::chi2::{AdditiveMap, column_ranges};
 use histrs::kernels::{AdditiveKernel, chi2_distances, exp_chi2_gram};
 use histrs::random_features::ExpChi2Features;

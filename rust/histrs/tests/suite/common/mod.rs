@@ -2,8 +2,6 @@
 //!
 //! No definition here shares code with the crate.
 
-#![allow(dead_code)] // each test file uses a part
-
 mod definitions;
 pub(crate) mod saved;
 pub(crate) mod sorted;

@@ -1,12 +1,7 @@
 //! Columns without entries change nothing, however many there are and wherever they lie.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::sorted::sort;
-use common::*;
+use crate::common::sorted::sort;
+use crate::common::*;
 use histrs::intersection::{
     CubicFunctions, KnotProjection, LookupTable, ShapeFunctions, SortedColumns, Transform,
 };

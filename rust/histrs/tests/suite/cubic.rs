@@ -1,11 +1,6 @@
 //! Products with the kernel of cubic splines against its definition.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::intersection::{CubicFunctions, SortedColumns};
 use ndarray::{Array2, array, s};
 use proptest::prelude::*;

@@ -1,11 +1,6 @@
 //! Sums of minima of whole numbers, which are exact, and the MinMax kernel.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::kernels::{cubic_spline_gram, minmax_distances, minmax_gram};
 use histrs::{CsrView, Element, HistogramMatrix};
 use ndarray::Array2;

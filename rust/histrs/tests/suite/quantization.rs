@@ -1,11 +1,6 @@
 //! Product quantisation against its definitions, and threads.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::quantization::{
     Code, Codebooks, Metric, Quantizer, QuantizerParameters, code_scores_into, code_sums,
     decode_into, encode_into, neighbors,

@@ -1,15 +1,10 @@
 //! Every public function on empty, single, huge and meaningless arguments: a result or an error, never
 //! a panic.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use common::*;
+use crate::common::*;
 use histrs::chi2::{AdditiveMap, column_ranges};
 use histrs::clustering::{KMeansParameters, k_means, nearest_centers};
 use histrs::detection::{

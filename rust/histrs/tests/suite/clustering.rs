@@ -1,11 +1,6 @@
 //! Nearest centres and k-means against their definitions, and threads.
 
-#![cfg(feature = "all")]
-#![allow(clippy::unwrap_used)] // the helpers of a test fail as the test does
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use histrs::clustering::{KMeansParameters, k_means, nearest_centers};
 use histrs::{Error, Real};
 use ndarray::{Array2, ArrayView2, Axis, array};
