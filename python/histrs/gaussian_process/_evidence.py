@@ -53,8 +53,8 @@ def log_marginal_likelihood(
 
     .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
 
-    The log-determinant is that of a Cholesky factor where there is one, else as `log_det` of a
-    `LikelihoodSearch` says.
+    The log-determinant comes from a Cholesky factor if there is one, and otherwise from the method
+    `log_det` of a `LikelihoodSearch`.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ def log_marginal_likelihood(
         Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the
         kernel's. None takes those of the fit, `theta_`.
     eval_gradient : bool, default=False
-        Whether to return the derivatives by `theta` too, of the estimate itself.
+        Whether to return the derivatives of the estimate by `theta` too.
     return_std : bool, default=False
         Whether to return the standard error of the estimate too; 0 where it is exact.
 

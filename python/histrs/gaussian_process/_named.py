@@ -46,10 +46,10 @@ class IntersectionGPRegressor(GPRegressor):
 
     Notes
     -----
-    `X` may be a dask array, and so may rows to predict. The workers then keep its sorted columns,
-    and return vectors with one number for each row. `n_jobs` is the number of threads of a task,
-    and None is one. For dask arrays, pairs of features, smooth functions, transforms, upper bounds
-    as `variance` and online updates are refused.
+    `X` may be a dask array, and so may rows to predict. The workers then keep the sorted columns of
+    `X`, and return vectors with one number for each row. `n_jobs` is the number of threads of a
+    task, and None is one. For dask arrays, pairs of features, smooth functions, transforms, upper
+    bounds as `variance` and online updates are refused.
 
     References
     ----------

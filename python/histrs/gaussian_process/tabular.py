@@ -467,8 +467,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     Members are those of `TabularGPRegressor`. They and their weights are learned from indicators of
     the classes. The member "levels" predicts log odds, with a Bernoulli likelihood and Laplace's
     approximation (Rasmussen and Williams, 2006, section 3.4). With many distinct values and many
-    classes, it predicts the indicators. A conditional logit, fitted to predictions of left-out
-    rows, turns the blend into probabilities.
+    classes, it predicts the indicators instead. A conditional logit, fitted to predictions of
+    left-out rows, turns the blend into probabilities.
 
     Parameters
     ----------

@@ -398,7 +398,7 @@ class CodeNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If there is another file, or a damaged one.
+            If `path` is a file of another kind, or damaged.
         """
         check_is_fitted(self)
         header, arrays = _index_file.parts_of(self)

@@ -122,7 +122,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     inner_product_ : histrs.kernel_approximation.InnerProduct
         :math:`K_{ZZ}`, with methods `matmul(V)` and `solve(V)`. It is never formed.
     n_iter_ : int
-        Iterations of k-means, the most of any block.
+        Largest number of iterations of k-means in any block.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -476,7 +476,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Raises
         ------
         ValueError
-            If there is another file, or a damaged one.
+            If `path` is a file of another kind, or damaged.
         """
         check_is_fitted(self)
         header, arrays = parts_of(self)

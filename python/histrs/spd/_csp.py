@@ -64,7 +64,8 @@ class CSP(TransformerMixin, StackEstimator):
         The mean of a class, as in :class:`TangentSpace`.
     shrinkage : "scm" or float, default="scm"
         Filters are learned from :math:`(1 - s) X + s\, \mathrm{tr}(X)/p\, I` with this weight
-        :math:`s`; "scm" is 0. The rules "oas" and "lwf" of :class:`Covariances` need signals.
+        :math:`s`; "scm" means :math:`s = 0`. The rules "oas" and "lwf" of :class:`Covariances` need
+        signals.
     log : bool, default=True
         Whether to return logarithms of variances, as rows for a linear model. Otherwise filtered
         matrices are returned, for :class:`MDM`, :class:`TangentSpace` or

@@ -106,7 +106,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None, default=None
         Factors of the losses of each class. "balanced" gives every class the same total weight.
     tol : float, default=1e-3
-        Largest gap between the objective and its lower bound, as a fraction of it.
+        Largest gap between the objective and its lower bound, as a fraction of the objective.
     max_iter : int, default=1000
         Largest number of cutting planes for each class.
     warm_start : bool, default=False

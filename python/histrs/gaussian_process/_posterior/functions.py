@@ -82,9 +82,9 @@ class Explanation(NamedTuple):
 def explain(self: Any, X: Any) -> Explanation:
     r"""Split the posterior mean of rows into contributions of features and of pairs.
 
-    The mean of a row is the offset plus one number for each feature, which depends on that
-    feature alone, as `shape_functions` says, and one for each pair of `interactions_`. For a
-    classifier it is that of `latent_mean_and_variance`.
+    The mean of a row is the offset plus one number for each feature, which depends on that feature
+    alone, as `shape_functions` says, and one for each pair of `interactions_`. For a classifier, it
+    is the mean that `latent_mean_and_variance` returns.
 
     Parameters
     ----------
