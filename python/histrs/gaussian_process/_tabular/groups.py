@@ -22,8 +22,8 @@ from histrs.gaussian_process._tabular.members import (
     learned_of_all_pairs,
 )
 
-# Rows up to which kernels are averaged that treat all columns alike: so many, or so many a column, of
-# whose weights fewer say too little. And rows up to which there are no others.
+# Rows up to which kernels are averaged that treat all columns alike: so many, or so many a column,
+# since fewer say too little of its weight. And rows up to which there are no others.
 _MOST_EVEN = 1000
 _EVEN_A_COLUMN = 50
 _ONLY_EVEN = 100
