@@ -118,9 +118,9 @@ test-blas: check-rust $(STAMPS)/group-test $(EXTENSION) ## tests of solvers unde
 
 # scikit-learn 1.6 asks for SCIPY_ARRAY_API where its own tests of estimators are imported, and checks
 # less than later ones do: what is expected to fail there may pass.
-test-oldest: check-rust $(STAMPS)/oldest $(EXTENSION) ## pytest with the oldest versions in pyproject.toml
+test-oldest: check-rust $(STAMPS)/oldest $(EXTENSION) ## quick tests with the oldest versions in pyproject.toml
 	SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest -n auto --dist worksteal \
-	    -o xfail_strict=false tests $(ARGS)
+	    -o xfail_strict=false -m "not slow" tests $(ARGS)
 
 fuzz: check-rust $(STAMPS)/group-test $(EXTENSION) ## random programs for MINUTES, half of them in Rust; then a soak
 	@end=$$(( $$(date +%s) + 30 * $(MINUTES) )); seed=$(SEED); \
