@@ -234,7 +234,7 @@ REFUSED = [
      lambda: MomentLasso(fit_intercept=False).fit(1e160 + 0 * X, Y)),
     ("weights overflow in units of X",
      lambda: IntersectionSVC(eta0=2**63, max_iter=5, random_state=0).fit(1e300 * X, Y)),
-    ("codewords are beyond float32: give float64",
+    ("codewords exceed the range of float32: give float64",
      lambda: ProductQuantizer(3, 3).fit(1e60 * X).transform(np.float32(X))),
     *[(r"X\[3, 1\] = 1.5e\+308: (sums|squares) of such values",
        partial(ProductQuantizer(1, 3, metric=metric).fit, LARGE))
