@@ -448,7 +448,7 @@ def test_bad_changes_change_nothing(digits, quantizers, call, message):
 def test_files_of_other_indexes_are_refused(digits, quantizers, tmp_path):
     index = CodeNeighbors(quantizers["plain"], 4, n_lists=3).fit(digits[:300])
     quantizers["plain"].save(tmp_path / "quantizer")
-    with pytest.raises(ValueError, match="not a file of code neighbors"):
+    with pytest.raises(ValueError, match="holds no code neighbors of histrs"):
         index.save(tmp_path / "quantizer")
     for name, value in {
         "ids_": np.zeros(300, np.int64),

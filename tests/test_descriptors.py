@@ -444,7 +444,7 @@ def test_errors_of_shape_contexts(rng):
         ({"n_angles": 0}, "n_angles = 0"),
         ({"radii": (2.0, 1.0)}, "radii"),
         ({"origin": "corner"}, "origin"),
-        ({"origin": "centroid", "rotation_invariant": True}, "the centroid has none"),
+        ({"origin": "centroid", "rotation_invariant": True}, 'origin="centroid" has none'),
         ({"sigma": 0.0}, "sigma"),
         ({"threshold": 1.0}, "threshold"),
     ]:

@@ -234,7 +234,7 @@ REFUSED = [
      lambda: MomentLasso(fit_intercept=False).fit(1e160 + 0 * X, Y)),
     ("weights overflow in units of X",
      lambda: IntersectionSVC(eta0=2**63, max_iter=5, random_state=0).fit(1e300 * X, Y)),
-    ("codewords are beyond float32: give float64",
+    ("codewords exceed the range of float32: give float64",
      lambda: ProductQuantizer(3, 3).fit(1e60 * X).transform(np.float32(X))),
     *[(r"X\[3, 1\] = 1.5e\+308: (sums|squares) of such values",
        partial(ProductQuantizer(1, 3, metric=metric).fit, LARGE))
@@ -276,7 +276,7 @@ def test_columns_and_coordinates_beyond_single_precision():
     model = IntersectionSVC(random_state=0).fit(X, X[:, 1] > 0.5)
     assert model.predict(np.float32(rng.random((4, 3)))).shape == (4,)
     C = 1e30 * np.eye(2) + np.zeros((3, 1, 1))
-    with pytest.raises(ValueError, match="beyond float32"):
+    with pytest.raises(ValueError, match="exceed the range of float32"):
         TangentSpace().fit(C).inverse_transform(np.float32([[60.0, 0.0, 0.0]]))
 
 
@@ -505,7 +505,7 @@ def test_projections_learned_beyond_single_precision_are_refused(rng):
     X = rng.random((12, 3)) - 0.5
     model = SlicedDistanceMap(4, random_state=0).fit(1e60 * X)
     assert np.isfinite(model.transform(X)).all()
-    with pytest.raises(ValueError, match="beyond float32: give float64"):
+    with pytest.raises(ValueError, match="exceed the range of float32: give float64"):
         model.transform(np.float32(X))
 
 
@@ -578,7 +578,7 @@ def test_roots_of_inner_products_beyond_single_precision_are_refused(rng):
     X = rng.random((12, 4))
     model = SparseAdditiveMap(whiten=True).fit(1e100 * X)
     with pytest.raises(
-        ValueError, match="roots of the inner product of the fit are beyond float32"
+        ValueError, match="roots of the inner product of the fit exceed the range of float32"
     ):
         model.transform(np.float32(X))
     assert np.isfinite(model.transform(1e100 * X).data).all()

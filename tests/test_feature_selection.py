@@ -253,7 +253,7 @@ def test_more_rows_than_are_looked_at():
 
 def test_bad_input(rng):
     X, _ = additive(rng, n=20, d=3)
-    with pytest.raises(ValueError, match="y is of one class"):
+    with pytest.raises(ValueError, match="y has one class"):
         SelectRelevant().fit(X, np.ones(20, dtype=int))
     for labels in ([None, "a", 1] * 7, [None, "a"] * 10):
         with pytest.raises(ValueError, match=r"y\[0\] = None is of type|y is not an array of num"):
@@ -289,7 +289,7 @@ def test_whole_numbers_of_many_values_are_targets(rng):
     same = SelectRelevant(n_sweeps=50, random_state=0, task="regression").fit(X, y)
     np.testing.assert_array_equal(select.probabilities_, same.probabilities_)
     assert select.get_support().any()
-    with pytest.raises(ValueError, match="y has 1500 classes, and 1000 are the most"):
+    with pytest.raises(ValueError, match="y has 1500 classes, more than 1000"):
         SelectRelevant(task="classification").fit(rng.random((3000, 2)), np.arange(3000) % 1500)
 
 

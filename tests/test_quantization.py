@@ -288,7 +288,7 @@ def test_files_keep_all_bits(digits, tmp_path, dtype):
         ProductQuantizer.load(tmp_path / "pq")
     Moments(3).save(tmp_path / "moments")
     (tmp_path / "pq").write_bytes((tmp_path / "moments").read_bytes())
-    with pytest.raises(ValueError, match="not a file of product quantizer"):
+    with pytest.raises(ValueError, match="holds no product quantizer of histrs"):
         ProductQuantizer.load(tmp_path / "pq")
     pq.random_state = np.random.RandomState(0)
     with pytest.raises(ValueError, match="random_state"):
@@ -352,8 +352,8 @@ def test_bad_input(digits, parameters, X, message):
     [
         ([[0, 0, 0, 8]], r"codes\[0, 3\] = 8: there are 8 codewords"),
         ([[0, 0, 0, 0], [0, -1, 0, 0]], r"codes\[1, 1\] = -1"),
-        ([[0, 0, 0]], "one for each of 4 blocks"),
-        ([0, 0, 0, 0], "one for each of 4 blocks"),
+        ([[0, 0, 0]], "a column for each of 4 blocks"),
+        ([0, 0, 0, 0], "a column for each of 4 blocks"),
         ([[0.0, 0.0, 0.0, 0.0]], "integers"),
     ],
 )

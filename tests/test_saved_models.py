@@ -171,7 +171,7 @@ def test_other_files_are_neither_read_nor_replaced(rng, tmp_path):
     model, path = IntersectionGPRegressor().fit(X, y), tmp_path / "file"
     histrs.streaming.Moments(3).save(path)
     for action in (lambda: histrs.load(path), lambda: model.save(path)):
-        with pytest.raises(ValueError, match="not a file of model"):
+        with pytest.raises(ValueError, match="holds no model of histrs"):
             action()
     path.unlink()
     model.save(path)

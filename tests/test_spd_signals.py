@@ -103,10 +103,10 @@ def test_constant_channels_are_named(rng):
     X = trials(rng)
     X[1, 2] = 0.1
     X[3, 0] = -7.0
-    with pytest.warns(UserWarning, match="Channel 2 of trial 1 is constant, and 1 more signals"):
+    with pytest.warns(UserWarning, match=r"Channel 2 of trial 1 is constant \(2 signals are\)"):
         C = Covariances("scm").fit_transform(X)
     assert np.abs(C[1, 2]).max() < 1e-20
-    with pytest.warns(UserWarning, match=r"Channel 2 of trial 1 is constant: without variance"):
+    with pytest.warns(UserWarning, match=r"Channel 2 of trial 1 is constant: a variance of 0"):
         Covariances().fit_transform(X[:3])
 
 

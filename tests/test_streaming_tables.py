@@ -313,7 +313,7 @@ def test_tables_that_cannot_be_read(data, tmp_path):
 def test_arrays_that_cannot_be_read(data, tmp_path):
     X, y, _ = data
     np.savez(tmp_path / "rows.npz", first=X, second=X, y=y)
-    with pytest.raises(ValueError, match=r"arrays \['first', 'second'\]: the one of the rows is"):
+    with pytest.raises(ValueError, match=r"arrays \['first', 'second'\]: name the array of rows X"):
         Moments.of(tmp_path / "rows.npz", "y")
     with pytest.raises(ValueError, match=r"has no array 'z'; its arrays are \['first'"):
         Moments.of(tmp_path / "rows.npz", "z")

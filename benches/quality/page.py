@@ -90,19 +90,19 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         f"We compare models with their defaults on {len(tables)} tables from "
         f"{len({t.survey for t in tables})} data sets; a data set with several targets gives "
-        f"several tables. {len(surveys)} of the data sets have 3,000 to 64,000 rows. Numbers, "
-        "words, dates and missing values are not changed.",
+        f"several tables. {len(surveys)} of the data sets have 3,000 to 64,000 rows. Each model "
+        "gets numbers, words, dates and missing values as they are, and does its own encoding.",
         "",
-        'We may choose our defaults on half of the data sets ("tuning" below), and only report the '
-        'other half ("held"). [The list]'
+        'We choose our defaults on half of the data sets ("tuning" below). The other half ("held") '
+        "takes no part in this choice. [The list]"
         "(https://github.com/histrs/histrs/blob/main/benches/quality/tables.toml) of both was "
         "written before the first run. It says which columns are left out, and why.",
         "",
         f"There are three splits up to {OFTEN:,} training rows, and one above. Rows of one person, "
         "storm or firm are on the same side of a split. At least a quarter of the rows are test "
-        "rows. Models are compared on the splits that all of them were run on. Ranks, errors and "
-        "times are better if smaller. ± is a standard error over tables, and - means that a model "
-        "was not run.",
+        'rows, and "full" means all other rows. Models are compared on the splits that all of '
+        "them were run on. Ranks, errors and times are better if smaller. ± is a standard error "
+        "over tables. - means that a model was not run, or has no such score.",
         "",
         "Each model has one thread, and its time is CPU time. A fit of more than "
         f"{LIMIT // 60} minutes has the worst rank. The machine is {machines}. "
@@ -125,7 +125,7 @@ def _header(cells: list[str]) -> list[str]:
 def _ranks(fits: pd.DataFrame, tables: list[Table], score: str) -> Iterable[str]:
     """Yield mean ranks at every size."""
     sizes = {s: compared(fits, tables, s, score) for s in SIZE_NAMES}
-    sizes = {s: c for s, c in sizes.items() if len(c.scores) > 1}
+    sizes = {s: c for s, c in sizes.items() if min(c.scores.shape) > 1}
     if not sizes:
         return
     models = [m.name for m in MODELS if any(m.name in c.scores for c in sizes.values())]
@@ -141,7 +141,7 @@ def _ranks(fits: pd.DataFrame, tables: list[Table], score: str) -> Iterable[str]
             best = mean <= at.ranks.mean().min()
             cells.append(f"**{mean:.2f} ± {error:.2f}**" if best else f"{mean:.2f} ± {error:.2f}")
         yield _row([model, *cells])
-    yield _row(["tables", *(len(c.scores) for c in sizes.values())])
+    yield _row(["number of tables", *(len(c.scores) for c in sizes.values())])
 
 
 def _wins(fits: pd.DataFrame, tables: list[Table], score: str) -> Iterable[str]:
@@ -183,7 +183,7 @@ def _pictures() -> Iterable[str]:
         "",
         "*Vertical: the error of a model, divided by the smallest error on the same table. "
         "Logarithms of these ratios are averaged over tables. Horizontal: the median time of a "
-        "fit. At 3,000 rows and full size. Down and to the left is better.*",
+        "fit. Circles: 3,000 rows; squares: full size. Down and to the left is better.*",
     ]
 
 
@@ -230,9 +230,9 @@ def _coverage(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         "Fractions of test rows inside 95% and 50% intervals, as means over tables. For the "
         "columns of quarters, rows are ordered by prediction or by the width of the interval, and "
-        "cut into four parts. They show the smallest and the largest fraction of the four. The "
-        f"last column is the fraction of tables with {_NEAR[0]:.2f} to {_NEAR[1]:.2f} inside 95% "
-        "intervals in every quarter.",
+        "cut into four parts. These columns show the smallest and the largest fraction of the "
+        "four. The last column is the fraction of tables with "
+        f"{_NEAR[0]:.2f} to {_NEAR[1]:.2f} inside 95% intervals in every quarter.",
         "",
     ]
     heads = ["", "rows to fit", "95%", "50%"]
@@ -260,7 +260,7 @@ def _coverage(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "![Coverage of 95% intervals by quarters of the prediction and of the width.]"
         "(images/quality_coverage.svg)",
         "",
-        "*Means over tables at 3,000 rows, with the range of nine tables in ten.*",
+        "*Means over tables at 3,000 rows, with the range that contains nine tables in ten.*",
     ]
 
 
@@ -298,15 +298,16 @@ def _gaps(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         "## Values missing only at predict time",
         "",
-        "Models of 1,000 rows predict rows that lack 10%, 30% or 60% of their values. Models get "
-        "the rows as they are, or with values imputed from the five nearest training rows "
-        '("neighbours"). RMSE, log loss and coverage of 95% intervals are means over tables.',
+        "Models fitted to 1,000 rows predict rows that lack 10%, 30% or 60% of their values. "
+        "Models get the rows as they are, or with values imputed from the five nearest training "
+        'rows ("from neighbours"). RMSE, log loss and coverage of 95% intervals are means over '
+        "tables.",
         "",
     ]
     heads = [f"{what}, {share:.0%}" for share in GAPS for what in ("RMSE", "coverage", "log loss")]
     yield from _header(["", "missing values", *heads])
     for model in [m.name for m in MODELS if m.name in set(gappy["model"])]:
-        for filled in ("as it is", "neighbours"):
+        for filled, title in (("as it is", "as they are"), ("neighbours", "from neighbours")):
             at = gappy[(gappy["model"] == model) & (gappy["filled"] == filled)]
             if at.empty:
                 continue
@@ -316,7 +317,7 @@ def _gaps(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
                 for score in ("RMSE", "cover 95", "log loss"):
                     mean = of_share[score].mean()
                     cells.append("-" if np.isnan(mean) else f"{mean:.3f}")
-            yield _row([model, filled, *cells])
+            yield _row([model, title, *cells])
 
 
 def _costs(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
@@ -340,7 +341,8 @@ def _costs(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
                 continue
             cells += [f"{at[name].median():.2f}" for name in ("fit", "predict")]
             cells += [f"{at['memory'].median():.0f}"]
-        yield _row([model, *cells])
+        if set(cells) != {"-"}:
+            yield _row([model, *cells])
 
 
 def _every_table(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:

@@ -3,11 +3,11 @@
 | module | what is in it |
 |---|---|
 | `histrs.metrics` | kernels and distances between histograms and between covariances |
-| `histrs.gaussian_process` | exact Gaussian processes with the histogram intersection kernel |
+| `histrs.gaussian_process` | exact Gaussian processes for tables, histograms, covariances |
 | `histrs.neighbors` | nearest neighbours in these metrics |
 | `histrs.cluster` | clusters in these metrics, around means or samples |
 | `histrs.prototypes` | learned prototypes that stand for many samples |
-| `histrs.spd` | covariance descriptors, their mean and their projection |
+| `histrs.spd` | covariance matrices: their means, tangent spaces, filters and projections |
 | `histrs.streaming` | principal components and ridge regression from moments that merge |
 | `histrs.quantization` | rows as short codes, in the metric of a kernel |
 | `histrs.svm` | support vector machines in input space, and on the features of any map |

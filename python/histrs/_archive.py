@@ -103,7 +103,7 @@ def opened(path: Path, kind: str) -> Iterator[Content]:
         AttributeError,
         RecursionError,
     ) as error:
-        raise _damaged(path, f"its header is not that of {kind}") from error
+        raise _damaged(path, f"its header is not that of a {kind} file") from error
 
 
 def require(condition: object, complaint: str) -> None:
@@ -121,7 +121,7 @@ class _ForeignError(Exception):
 
 
 def _foreign(path: Path, kind: str) -> ValueError:
-    return ValueError(f"{path} is not a file of {kind}; nothing was read or overwritten.")
+    return ValueError(f"{path} holds no {kind} of histrs; nothing was read or overwritten.")
 
 
 def _damaged(path: Path, complaint: str) -> ValueError:
@@ -138,7 +138,7 @@ def _parsed(content: memoryview) -> Content:
     described, data = json.loads(bytes(content[_LENGTH_BYTES:end])), content[end:]
     header = described.pop("__metadata__")
     del header["crc32"]
-    require(header.pop("version") == _VERSION, "its version is not known here")
+    require(header.pop("version") == _VERSION, "this version of histrs does not know its format")
     kind = header.pop("kind")
     header = {name: json.loads(text) for name, text in header.items()}
     arrays, place = {}, 0
@@ -147,13 +147,14 @@ def _parsed(content: memoryview) -> Content:
         dtype = np.dtype(_DTYPES[array["dtype"]])
         require(all(is_count(length) for length in shape), f"{name} has the shape {shape}")
         size = dtype.itemsize * math.prod(shape)
-        require(start == place and stop - start == size, f"{name} is not behind the one before it")
+        complaint = f"{name} does not follow the array before it"
+        require(start == place and stop - start == size, complaint)
         require(stop <= len(data), f"it ends before {name} of shape {shape}")
         values = np.frombuffer(data[start:stop], dtype=dtype).reshape(shape)
         require(np.isfinite(values).all(), f"{name} is not finite")
         arrays[name] = values.astype(dtype.newbyteorder("="))
         place = stop
-    require(place == len(data), "there is more behind its arrays")
+    require(place == len(data), "bytes follow its last array")
     return {**header, "kind": kind}, arrays
 
 

@@ -59,7 +59,7 @@ class Column:
         other = next((value for value in known if not isinstance(value, _TRUTH)), None)
         if other is not None:
             raise ValueError(
-                f"{self.title} holds {self.what()}, and here columns are numbers. Make a column of "
+                f"{self.title} holds {self.what()}, but columns must be numbers. Make a column of "
                 "zeros and ones for each category, as scikit-learn's OneHotEncoder does, or leave "
                 "the column out. TabularGPClassifier and TabularGPRegressor read categories."
             )

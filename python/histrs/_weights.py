@@ -82,8 +82,8 @@ def classes_of(y: ArrayLike) -> NDArray[Any]:
         # Of two kinds the one to blame is the one that is no label in any case.
         i = kinds.index(type(None)) if type(None) in kinds else i
         raise ValueError(
-            f"y[{i}] = {labels.ravel()[i]!r} is of type {kinds[i].__name__}, others are not, and "
-            "they have no order: give labels of one type, and drop rows without one."
+            f"y[{i}] = {labels.ravel()[i]!r} is of type {kinds[i].__name__}, and other labels are "
+            "of other types: give labels of one type, and drop rows without a label."
         ) from None
 
 

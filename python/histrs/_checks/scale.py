@@ -83,5 +83,5 @@ def in_precision_of(X: Any, learned: Any, what: str) -> Any:
         cast = learned.astype(X.dtype)
     values: Any = cast.data if sparse.issparse(cast) else cast  # type: ignore[attr-defined]
     if not np.isfinite(values).all():
-        raise ValueError(f"{what} of the fit are beyond {X.dtype}: give float64.")
+        raise ValueError(f"{what} of the fit exceed the range of {X.dtype}: give float64.")
     return cast

@@ -222,7 +222,7 @@ def check_finite(X: Matrix, name: str, cure: str = "impute or drop the row") -> 
 def to_core(X: Matrix) -> CoreMatrix:
     """Return `X`, checked by scikit-learn, in the form that the core takes without a copy."""
     if is_dask(X):
-        raise TypeError("This needs rows in memory: give them as a NumPy array, X.compute().")
+        raise TypeError("X is a dask array, but rows in memory are needed: give X.compute().")
     if not sparse.issparse(X):
         return np.asarray(X)
     if X.shape[1] > np.iinfo(np.int32).max:

@@ -46,7 +46,8 @@ feature_names_in_ : ndarray of shape (n_features,)
 Parameters
 ----------
 X : {array-like, sparse matrix} of shape (n_samples, n_features) or (n_samples, p, p)
-    Histograms, vectors or covariance matrices, as the metric asks.
+    Histograms, vectors or covariance matrices, as the metric asks. `MetricKMeans` takes no sparse
+    matrix.
 y : array-like, default=None
     Ignored.
 
@@ -101,7 +102,7 @@ class MetricClusters(
         Returns
         -------
         labels : ndarray of shape (n_queries,)
-            Indices of the nearest centres; of several as near the first.
+            Indices of the nearest centres; the first of several that are equally near.
         """
         return np.asarray(np.argmin(self.transform(X), axis=1), dtype=np.int64)
 

@@ -141,7 +141,7 @@ class MetricKMeans(MetricClusters):
     labels_ : ndarray of shape (n_samples,)
         The cluster of each sample.
     inertia_ : float
-        The sum.
+        The sum of costs.
     n_iter_ : int
         Iterations of the best start.
     {metric_}
@@ -228,8 +228,8 @@ class MetricKMeans(MetricClusters):
             self.inertia_, self.n_iter_ = best.inertia, best.n_iter
         if not best.has_converged:
             warn(
-                f"MetricKMeans stopped after {best.n_iter} iterations with a sum of "
-                f"{best.inertia:.6g}, which still fell; raise max_iter or tol.",
+                f"MetricKMeans stopped after {best.n_iter} iterations with a sum of costs of "
+                f"{best.inertia:.6g}, which was still falling; raise max_iter or tol.",
                 ConvergenceWarning,
             )
         return self

@@ -131,8 +131,8 @@ class KMedoids(MetricClusters):
             self.inertia_ = float(D[:, medoids].min(axis=1).sum())
         if gain > 0.0:
             warn(
-                f"KMedoids stopped after {self.n_iter_} swaps, and one more lowers the sum, "
-                f"{self.inertia_:.6g}, by {gain:.2g}; raise max_iter.",
+                f"KMedoids stopped after {self.n_iter_} swaps, but one more swap would lower the "
+                f"sum of distances, {self.inertia_:.6g}, by {gain:.2g}; raise max_iter.",
                 ConvergenceWarning,
             )
         return self

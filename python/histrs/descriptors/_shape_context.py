@@ -210,7 +210,7 @@ def _edge_points(image: Array, sigma: float, threshold: float) -> tuple[Array, A
         raise ValueError(f"sigma = {sigma}: must be positive and finite.")
     if sigma > _WIDEST * max(image.shape):
         raise ValueError(
-            f"sigma = {sigma} leaves nothing of an image of shape {image.shape}: give a few pixels."
+            f"sigma = {sigma} blurs away an image of shape {image.shape}: give a few pixels."
         )
     if not 0 <= threshold < 1:
         raise ValueError(f"threshold = {threshold}: must be in [0, 1).")
@@ -261,8 +261,8 @@ def _check_parameters(
         raise ValueError(f"origin = {origin!r}: must be one of {words}.")
     if rotation_invariant and origin == "centroid":
         raise ValueError(
-            'rotation_invariant=True needs directions, and the centroid has none; use "mean" or '
-            '"points".'
+            'rotation_invariant=True needs a direction, and origin="centroid" has none; set origin '
+            'to "mean" or "points".'
         )
     return np.geomspace(inner, outer, n_radii) if n_radii > 1 else np.array([float(outer)])
 

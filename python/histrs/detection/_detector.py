@@ -278,8 +278,8 @@ class PartDetector(BaseEstimator):
                 or quantizer.n_features_in_ != N_FEATURES
             ):
                 raise ValueError(
-                    f"quantizer = {self.quantizer!r}: a fitted one is a ProductQuantizer of the "
-                    f"{N_FEATURES} features of a cell."
+                    f"quantizer = {self.quantizer!r}: give a ProductQuantizer that was fitted to "
+                    f"the {N_FEATURES} features of cells."
                 )
             return quantizer
         cells = described_cells(images, self._settings(), _CELLS, rng)

@@ -265,11 +265,11 @@ class SelectRelevant(SelectorMixin, BaseEstimator):
         if self.task == "classification" or (self.task == "auto" and _are_classes(y)):
             classes, codes = encode(y)
             if len(classes) < 2:
-                raise ValueError("y is of one class: no column can tell it from others.")
+                raise ValueError("y has one class: give rows of at least two classes.")
             if len(classes) > _MOST_CLASSES:
                 raise ValueError(
-                    f"y has {len(classes)} classes, and {_MOST_CLASSES} are the most: quantities "
-                    'need task="regression".'
+                    f"y has {len(classes)} classes, more than {_MOST_CLASSES}: if y holds "
+                    'quantities, set task="regression".'
                 )
             Y = linalg.helmert(len(classes)).T[codes]
             return np.asarray(Y - np.mean(Y, axis=0)), codes

@@ -203,12 +203,12 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Add rows, of known and of new classes; when it raises, the estimator is as it was.
+        """Add rows, of known and of new classes; on an error nothing changes.
 
         The first call on an estimator without data is `fit`, hyper-parameters included. Later calls
         keep the hyper-parameters. Their posterior equals that of a fit on all rows with the same
         hyper-parameters, to the tolerance of the solver. Sorted columns, factors and
-        preconditioners are carried over; the calibration is learned anew when it is asked for next.
+        preconditioners are carried over. The calibration is learned again when it is next needed.
 
         Parameters
         ----------
@@ -318,7 +318,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
     @property
     def calibration_(self) -> Readout:
-        """What turns posterior means into logits: ``(matrix, offset)``."""
+        """The pair ``(matrix, offset)`` that turns posterior means into logits."""
         state = self._answering()
         if "_calibration" not in state:
             raise AttributeError('calibration_ needs a fit with calibration="leave-one-out".')
@@ -525,9 +525,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         r"""Return class probabilities.
 
         With ``calibration="leave-one-out"`` they are :math:`\mathrm{softmax}(T \mu + W^T \mu + b)`
-        of the posterior means :math:`\mu`. Temperature, matrix and offsets make the labels of
-        training rows likely; a fit without a row predicts its label. The probabilities take no
-        longer than the means.
+        of the posterior means :math:`\mu`. Temperature `T`, matrix `W` and offsets `b` maximise the
+        likelihood of the training labels, each predicted by a fit without its row. Probabilities
+        take no more time than means.
 
         With ``calibration=None`` they are the probabilities of the model, whose targets are latent
         functions plus Gaussian noise. Only target vectors with a single +1 can occur, so that with

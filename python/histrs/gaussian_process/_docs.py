@@ -25,7 +25,7 @@ solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Sol
     "cholesky" factorises the matrix of all pairs; "cg" runs conjugate gradients; "auto" takes the
     cheaper. The others are for additive kernels and for comparison.
 tol : float, default=1e-4
-    Largest entry of a residual, divided by the largest absolute centred target.
+    Largest entry of a solver's residual, divided by the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
     How variances are computed. "exact" solves for each row; "cached" is an approximation with an
     error of `std_error_`; "auto" is "exact" if a system was factorised, else "cached". The others
@@ -44,10 +44,10 @@ class_weight : dict, "balanced" or None, default=None
 _LIKELIHOOD = """
 likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "gaussian" regresses targets +1 and -1. In "bernoulli" (each class against all others) and
-    "softmax", functions are logits. Their log loss is lower, and a fit takes about ten times as
-    long. For additive kernels, "auto" is "bernoulli" for two classes of at most 4,096 rows, and
-    "softmax" for 3 to 64 classes. The latter needs at least 400 rows. The cube of the rows times
-    the classes must be at most 4e10.
+    "softmax", functions are logits; the log loss is lower, and a fit takes about ten times as long.
+    For additive kernels, "auto" is "bernoulli" for two classes of at most 4,096 rows. It is
+    "softmax" for 3 to 64 classes and at least 400 rows, if the cube of the rows times the classes
+    is at most 4e10. Otherwise "auto" is "gaussian".
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" calibrates probabilities on leave-one-out predictions. None keeps the
     posterior, whose probabilities are too certain.
@@ -93,23 +93,25 @@ sample_weight : array-like of shape (n_samples,), default=None
 """,
     "indices": """
 indices : array-like of int
-    Which of the rows of positive weight that `fit` and `partial_fit` were given, counted from 0,
-    each once. Rows behind them move up. One of several equal rows takes its own weight alone.
+    Numbers of the rows to remove, each once. Rows of positive weight that `fit` and `partial_fit`
+    were given are counted from 0. Later rows move up. If rows are equal, the others keep their
+    weights.
 """,
 }
 _SAMPLE_WEIGHT = """
 sample_weight : array-like of shape (n_samples,), default=None
-    Weights of the rows. The noise variance of a row is `noise_` over its weight; calibration of
-    probabilities weighs the row too. A row of weight 3 is three equal rows, and rows with equal
-    columns and targets are one row of their total weight. If rows with equal columns always have
-    equal targets, they may be copies of one measurement. Noise is then learned with weights in
-    units of their mean, so that copies of all rows change nothing. A row of weight 0 is left out.
+    Weights of the rows. The noise variance of a row is divided by its weight; calibration of
+    probabilities weighs the row too. A row of weight 3 counts as three equal rows, and rows with
+    equal columns and targets count as one row of their total weight. If rows with equal columns
+    always have equal targets, they may be copies of one measurement. Noise is then learned with
+    weights in units of their mean, so that copies of all rows change nothing. A row of weight 0 is
+    left out.
 """
 FIT = {
     "y": """
 y : array-like of shape (n_samples,) or (n_samples, n_targets)
-    Class labels, or targets. In a table of targets, NaN is a missing one: each target learns from
-    the rows that have it, as if fitted to these alone.
+    Class labels, or targets. With several columns of targets, NaN is a missing target: each column
+    learns from the rows that have its target, as if fitted to these alone.
 """,
     "sample_weight": _SAMPLE_WEIGHT,
 }
@@ -117,15 +119,15 @@ CLASSIFICATION_FIT = {
     "sample_weight": _SAMPLE_WEIGHT,
     "classes": """
 classes : array-like of shape (n_classes,), default=None
-    Labels that the model keeps beside the known ones, even without rows of them; `y` must then have
-    only these and known ones. None takes the classes of the rows.
+    Labels that the model keeps, even without rows of them. `y` must then have only these labels and
+    labels that are known. None takes the classes of the rows.
 """,
 }
 REGRESSION_FIT = {
     "y": """
 y : array-like of shape (n_samples,) or (n_samples, n_targets)
-    Targets. In a table of them, NaN is a missing target: each target learns from the rows
-    that have it, as if fitted to these alone.
+    Targets. With several columns, NaN is a missing target: each column learns from the rows that
+    have its target, as if fitted to these alone.
 """,
     "sample_weight": _SAMPLE_WEIGHT,
 }

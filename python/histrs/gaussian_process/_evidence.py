@@ -48,12 +48,13 @@ def log_marginal_likelihood(
 ) -> float | tuple[float, Array] | tuple[float, float] | tuple[float, Array, float]:
     r"""Return the log marginal likelihood of the training targets, summed over the outputs.
 
-    The negative of eq. 4, with `A = amplitude K + noise I` and one output per target or class,
+    The negative of eq. 4 of Rodner et al. (2016), with `A = amplitude K + noise I` and one output
+    per target or class,
 
     .. math:: -\tfrac12 \sum_c \left( y_c^T A^{-1} y_c + \log\det A + N \log 2\pi \right).
 
-    The log-determinant is that of a Cholesky factor where there is one, else as `log_det` of a
-    `LikelihoodSearch` says.
+    The log-determinant comes from a Cholesky factor if there is one, and otherwise from the method
+    `log_det` of a `LikelihoodSearch`.
 
     Parameters
     ----------
@@ -61,7 +62,7 @@ def log_marginal_likelihood(
         Logarithms of the hyper-parameters that are not fixed: noise, amplitude, and the
         kernel's. None takes those of the fit, `theta_`.
     eval_gradient : bool, default=False
-        Whether to return the derivatives by `theta` too, of the estimate itself.
+        Whether to return the derivatives of the estimate by `theta` too.
     return_std : bool, default=False
         Whether to return the standard error of the estimate too; 0 where it is exact.
 
@@ -77,7 +78,7 @@ def log_marginal_likelihood(
     Raises
     ------
     ValueError
-        If `theta` has the wrong length, or a bound's gradient is asked for.
+        If `theta` has the wrong length, or the gradient is asked for with ``log_det="bound"``.
     """
     value, gradient, std = _evaluated(self, theta, eval_gradient)
     if not eval_gradient:

@@ -19,8 +19,8 @@ from histrs.gaussian_process._regressor import GPRegressor
 class IntersectionGPRegressor(GPRegressor):
     r"""Exact Gaussian process regressor with the histogram intersection kernel.
 
-    With the kernel's transform `g` and its `intercept_variance` `c`, the standardised target has
-    covariance
+    With the transform `g`, the `feature_weights` `w` and the `intercept_variance` `c` of the
+    kernel, the standardised target has the covariance
 
     .. math:: \mathrm{amplitude} \Big(\sum_d w_d \min(g(x(d)), g(x'(d))) + c\Big)
               + \mathrm{noise}\,[x = x'].
@@ -46,10 +46,10 @@ class IntersectionGPRegressor(GPRegressor):
 
     Notes
     -----
-    `X` may be a dask array, and so may rows to predict. The workers then keep its sorted columns,
-    and return vectors with one number for each row. `n_jobs` is the number of threads of a task,
-    and None is one. Pairs of features, smooth functions, transforms, bounds of `variance` and
-    online updates are refused.
+    `X` may be a dask array, and so may rows to predict. The workers then keep the sorted columns of
+    `X`, and return vectors with one number for each row. `n_jobs` is the number of threads of a
+    task, and None is one. For dask arrays, pairs of features, smooth functions, transforms, upper
+    bounds as `variance` and online updates are refused.
 
     References
     ----------
@@ -110,8 +110,9 @@ class IntersectionGPClassifier(GPClassifier):
     log loss of left-out rows (Bernoulli) or by marginal likelihood (softmax). `noise_` is 1, and
     has no effect.
 
-    Data must not be negative, as the tags say. `check_class_weight_classifiers` and
-    `check_decision_proba_consistency` of scikit-learn fit negative values nevertheless, and fail.
+    Rows must not be negative, as the estimator's tags say. Two of scikit-learn's estimator checks,
+    `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit negative values all
+    the same, and fail.
 
     References
     ----------
@@ -203,11 +204,11 @@ class SPDGPRegressor(GPRegressor):
     r"""Gaussian process regressor on covariance matrices: `GPRegressor` with the kernel `Tangent`.
 
     Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). The kernel may be
-    "tangent", the Gaussian in the tangent space at the geometric mean of the first training
-    matrices; "logeuclid", that of logarithms, :func:`~histrs.metrics.log_euclidean_kernel`; or
-    "jbld", :func:`~histrs.metrics.jbld_kernel`. The Gaussian of the affine-invariant distance is
-    positive definite nowhere, and no covariance. Parameters and attributes are those of
-    `GPRegressor`.
+    "tangent", the Gaussian kernel in the tangent space at the geometric mean of the matrices of the
+    first fit; "logeuclid", the Gaussian kernel of logarithms,
+    :func:`~histrs.metrics.log_euclidean_kernel`; or "jbld", :func:`~histrs.metrics.jbld_kernel`.
+    The Gaussian of the affine-invariant distance is positive definite for no `gamma`, so it is no
+    covariance. Parameters and attributes are those of `GPRegressor`.
 
     See Also
     --------

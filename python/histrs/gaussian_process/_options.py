@@ -80,7 +80,7 @@ class Solver:
     name : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"}, default="auto"
         As the parameter `solver` of a process, which takes a name alone too.
     max_iter : int, default=1000
-        Most iterations; a ConvergenceWarning says when they did not suffice.
+        Largest number of iterations; if they do not suffice, there is a ConvergenceWarning.
     preconditioner : {"auto", "knots", "pivoted-cholesky"} or None, default="auto"
         For conjugate gradients and the intersection kernel. "knots" projects every column on some
         of its values, which keeps the iterations flat in the number of rows; it suits few columns.

@@ -253,7 +253,7 @@ class GaussianProcess(BaseEstimator):
     def fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Fit the model; when it raises, the estimator is as it was.
+        """Fit the model; on an error nothing changes.
 
         Parameters
         ----------
@@ -526,12 +526,11 @@ class GaussianProcess(BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def forget(self, indices: ArrayLike) -> Self:
-        """Remove training rows; when it raises, the estimator is as it was.
+        """Remove training rows; on an error nothing changes.
 
-        The hyper-parameters stay. Predictions equal a fit on the other rows with the same
-        hyper-parameters, to the tolerance of the solver. A class without rows is removed, unless
-        `partial_fit` was given it in `classes`; a calibration is learned anew when it is asked for
-        next.
+        The hyper-parameters stay. Predictions equal those of a fit to the other rows with the same
+        hyper-parameters, to the tolerance of the solver. A class without rows is removed, unless it
+        was in `classes` of `partial_fit`. The calibration is learned again when it is next needed.
 
         Parameters
         ----------
@@ -542,8 +541,8 @@ class GaussianProcess(BaseEstimator):
         Raises
         ------
         ValueError
-            If there is no such row, one is named twice, none would be left, or none of a second
-            class.
+            If there is no such row, or one is named twice; if no row would be left, or rows of one
+            class only.
 
         Examples
         --------
@@ -642,9 +641,10 @@ class GaussianProcess(BaseEstimator):
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-            Eq. 2: what a regressor predicts, or a classifier's functions before calibration.
+            Eq. 2 of Rodner et al. (2016): the prediction of a regressor, or a classifier's
+            functions before calibration.
         variance : ndarray of the same shape
-            Eq. 3 without the noise variance; of classes, one for all outputs unless each has its
+            Eq. 3 without the noise variance; for classes, one for all outputs unless each has its
             own hyper-parameters. Infinity where double precision cannot hold it.
         """
         X, state = self._check_test(X), self._state()
@@ -685,7 +685,7 @@ class GaussianProcess(BaseEstimator):
     @property
     @of_each_pattern
     def intercept_(self) -> Array:
-        """What is predicted where no feature and no pair of features adds anything."""
+        """The prediction without the contributions of features and pairs."""
         posterior: Posterior = self._state()["_posterior"]
         if not isinstance(posterior.system.kernel, GeneralizedKernel | LevelKernel):
             raise AttributeError(f"{posterior.system.kernel!r} has no intercept_.")
@@ -694,7 +694,7 @@ class GaussianProcess(BaseEstimator):
     @property
     @of_each_pattern
     def quantization_error_bound_(self) -> Array:
-        """What no number from the table of `n_bins` cells is off by more than."""
+        """A certified bound of the error of numbers from the look-up table of `n_bins` cells."""
         bins = self._asked.bins
         if bins.n_bins is None or not self.__sklearn_is_fitted__():
             raise AttributeError(

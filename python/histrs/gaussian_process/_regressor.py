@@ -147,7 +147,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     def partial_fit(
         self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Add rows; when it raises, the estimator is as it was.
+        """Add rows; on an error nothing changes.
 
         The first call on an estimator without data is `fit`, hyper-parameters included. Later calls
         keep the hyper-parameters. Predictions equal those of a fit on all rows with the same
@@ -232,8 +232,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     def _check_patterns(self, n_targets: int) -> None:
         if self._asked.search.shared:
             raise ValueError(
-                "Targets are missing in different rows, and each pattern has its own noise and "
-                "amplitude: leave shared of a LikelihoodSearch at None."
+                "Targets are missing in different rows, and so cannot share noise and amplitude: "
+                "leave shared of a LikelihoodSearch at None."
             )
         checked_scales(n_targets, **self._asked.scales)
 
@@ -279,7 +279,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     # ---- answers -------------------------------------------------------------------------------
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the coefficient of determination, mean over the targets; NaN do not count."""
+        """Return R^2, the mean over targets; targets that are NaN do not count."""
         if missing_targets(y) is None:
             return float(super().score(X, y, sample_weight))
         return score_of_table(self.predict(X), y, sample_weight)
@@ -396,12 +396,12 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         n_samples : int, default=1
             Number of draws.
         random_state : int, RandomState instance or None, default=0
-            Draws them.
+            Generator of the draws.
 
         Returns
         -------
         samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
-            Joint draws: a column is one for all rows.
+            Joint draws: each column is one draw of the targets of all rows.
         """
         random = check_random_state(random_state)
         if (patterns := Patterns.of(self)) is not None:
@@ -422,17 +422,17 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
     @in_precision_of_rows
     def predict_leave_one_out(self) -> tuple[Array, Array]:
-        """Predict every row of positive weight that was given by the fit without it.
+        """Predict every training row of positive weight by a fit without this row.
 
         Returns
         -------
         mean : ndarray of the shape of the targets
             Means (Rasmussen and Williams, 2006, eq. 5.12). All rows determine the hyper-parameters,
-            the mean of the targets and their unit. Rows that are equal, targets too, are left out
+            the mean of the targets and their unit. Rows with equal columns and targets are left out
             together. NaN where a target is missing.
         std : ndarray of the same shape
-            Predictive standard deviations, noise included, that of a row of little weight being
-            larger.
+            Predictive standard deviations, noise included, which is larger for a row of small
+            weight.
 
         Raises
         ------
@@ -466,29 +466,29 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
     @of_each_pattern
     def std_bounds(self, X: ArrayLike | Matrix, rtol: float = 0.01) -> tuple[Array, Array]:
-        r"""Return two numbers that the predictive standard deviation is certainly between.
+        r"""Return certified lower and upper bounds of the predictive standard deviation.
 
-        Whatever `variance` is. With any approximate solution :math:`b` of :math:`A b = k_x`,
-        :math:`A = K + s I`, and its residual :math:`r`,
+        They do not depend on the parameter `variance`. With any approximate solution :math:`b` of
+        :math:`A b = k_x`, :math:`A = K + s I`, and its residual :math:`r`,
 
         .. math:: 0 \le k_x^T A^{-1} k_x - (k_x^T b + b^T r) = r^T A^{-1} r \le r^T r / s,
 
-        and systems are solved until that is little enough. Where a stored matrix is factorised, the
-        bounds are equal, or differ by rounding.
+        and systems are solved until the bounds are close enough. If the matrix is factorised, the
+        bounds are equal up to rounding.
 
         Parameters
         ----------
         {rows}
         rtol : float, default=0.01
-            How far apart they may be, as part of the lower one. Where that is not reached in
-            `max_iter` iterations of the solver, they are further apart, with a warning, and hold
-            all the same.
+            Largest difference of the bounds, as a fraction of the lower one. If the solver does not
+            reach it in `max_iter` iterations, it warns; the bounds are further apart, but still
+            hold.
 
         Returns
         -------
         lower, upper : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Bounds of what `predict` gives with `return_std` and exact variances, noise included,
-            rounding counted in.
+            Bounds of the standard deviation that `predict` returns with exact variances. They
+            include the noise, and allow for rounding.
 
         Raises
         ------

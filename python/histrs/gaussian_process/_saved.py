@@ -148,12 +148,12 @@ def load(path: str | os.PathLike[str]) -> SavedModel:
     Returns
     -------
     model : SavedModel
-        It has `predict`, for classes `predict_proba`, and no more of the model.
+        It has `predict`, and for classes `predict_proba`, but no other method of the model.
 
     Raises
     ------
     ValueError
-        If the file is damaged or something else.
+        If the file is damaged, or holds no saved Gaussian process.
 
     Examples
     --------

@@ -57,8 +57,8 @@ TABULAR_GP = {
     "members": """
 members : "auto" or list of {"even", "levels", "radial", "ranks"}, default="auto"
     The processes that are blended. "auto" is "even" up to 100 rows, all four up to 1,000, and the
-    other three above. With more than 20 columns it takes all four up to 50 rows a column, 6,000 at
-    most. With more than 1,024 columns, it leaves out "levels".
+    other three above. With more than 20 columns, it takes all four up to 50 rows per column, but at
+    most 6,000 rows. With more than 1,024 columns, it leaves out "levels".
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
@@ -83,9 +83,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     "even"    linear, Laplace and Brownian kernels, with the same weight for all columns
     ========= ====================================================================================
 
-    In the first three, every column has a weight that maximises the marginal likelihood, which
-    overfits few rows. "even" instead averages over the most likely of at least 112 kernels. The
-    distance of two categories is 0 or 1. Weights of members minimise the squared error of
+    In the first three, every column has a weight, and the weights maximise the marginal likelihood.
+    This overfits if rows are few, so "even" averages over the most likely of at least 112 kernels.
+    The distance of two categories is 0 or 1. Weights of members minimise the squared error of
     leave-one-out predictions, which are in closed form.
 
     A second process learns the width of the predictive distribution from squared residuals of
@@ -95,7 +95,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     ----------
     target_transform : {"auto", "identity", "log", "yeo-johnson"}, default="auto"
         The transform of the target. "auto" takes the one with the largest predictive density of
-        left-out rows. Targets with a skewness below 1 are not transformed.
+        left-out rows. It does not transform targets whose skewness is between -1 and 1.
     {members}
     random_state : int, RandomState instance or None, default=None
         Draws rows for the steps that do not use all of them.
@@ -166,7 +166,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     @_fit_context(prefer_skip_nested_validation=True)
     @documented(REGRESSION_FIT, TABULAR_GP)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn members, their weights and the spread; when it raises, nothing changes.
+        """Fit the model; on an error nothing changes.
 
         Parameters
         ----------
@@ -213,11 +213,11 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     @_fit_context(prefer_skip_nested_validation=True)
     @documented(REGRESSION_FIT, TABULAR_GP, UPDATES)
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Add rows; when it raises, nothing changes.
+        """Add rows; on an error nothing changes.
 
-        The first call is `fit`. Later ones keep what was learned: columns, kernels, weights of
-        members and the spread. Members are fitted again to all rows; the left-out rows stay
-        the same.
+        The first call is `fit`. Later calls keep what was learned: columns, kernels, weights of
+        members and the width of the predictive distribution. Members are fitted again to all rows;
+        the left-out rows stay the same.
 
         Parameters
         ----------
@@ -261,7 +261,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         rows, weights = self._to_add(X, given)
         Y = Y.reshape(len(Y), -1)
         if Y.shape[1] != len(self._fits):
-            raise ValueError(f"y has {Y.shape[1]} targets, but fit had {len(self._fits)}.")
+            raise ValueError(
+                f"y has {Y.shape[1]} targets, but fit had {len(self._fits)}: give as many."
+            )
         self._rows, fits = self._rows.joined(rows), []
         for fit, column in zip(self._fits, Y.T, strict=True):
             seen = np.flatnonzero(~np.isnan(column))
@@ -369,15 +371,15 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         Returns
         -------
         mean : ndarray of the shape of the targets
-            Means, a number for each of the rows that differ in a column or a target, in the order
-            in which they were given. Weights of columns and members stay those of all rows.
+            Means, one for each distinct row: rows with equal columns and targets count once, in the
+            order in which they first came. Weights of columns and members stay those of all rows.
         std : ndarray of the same shape
             Standard deviations, noise included.
 
         Raises
         ------
         ValueError
-            If targets miss different rows.
+            If a target is missing, there are more than 6,000 rows, or rows came by `partial_fit`.
         """
         check_is_fitted(self)
         found = [fit.left_out_moments for fit in self._fits]
@@ -401,7 +403,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         Returns
         -------
         score : float
-            In nats a row and target; larger is better.
+            In nats per row and target; larger is better.
         """
         Y = np.asarray(y, dtype=np.float64).reshape(len(np.asarray(y)), -1)
         check_is_fitted(self)
@@ -414,13 +416,13 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         return float(np.concatenate(found).mean())
 
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return the coefficient of determination, mean over the targets; NaN do not count."""
+        """Return R^2, the mean over targets; targets that are NaN do not count."""
         if missing_targets(y) is None:
             return float(super().score(X, y, sample_weight))
         return score_of_table(self.predict(X), y, sample_weight)
 
     def summary(self) -> str:
-        """Return a line for each member: its weight, and its error of rows that are left out."""
+        """Return a line for each member: its weight, and its error on left-out rows."""
         check_is_fitted(self)
         lines = []
         for k, fit in enumerate(self._fits):
@@ -462,10 +464,11 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
-    Members are as in `TabularGPRegressor`. Members and their weights are learned from indicators of
-    the classes. With up to ten classes, the member "levels" predicts log odds, with a Bernoulli
-    likelihood and Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). A
-    conditional logit, fitted to predictions of left-out rows, turns the blend into probabilities.
+    Members are those of `TabularGPRegressor`. They and their weights are learned from indicators of
+    the classes. The member "levels" predicts log odds, with a Bernoulli likelihood and Laplace's
+    approximation (Rasmussen and Williams, 2006, section 3.4). With many distinct values and many
+    classes, it predicts the indicators instead. A conditional logit, fitted to predictions of
+    left-out rows, turns the blend into probabilities.
 
     Parameters
     ----------
@@ -529,7 +532,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     @_fit_context(prefer_skip_nested_validation=True)
     @documented(CLASSIFICATION_FIT, TABULAR_GP)
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn members, and how they tell classes apart; when it raises, nothing changes.
+        """Fit the model; on an error nothing changes.
 
         Parameters
         ----------
@@ -596,11 +599,11 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Add rows; when it raises, nothing changes.
+        """Add rows; on an error nothing changes.
 
-        The first call is `fit`. Later ones keep what was learned: columns, kernels, weights of
-        members and the logit. Members are fitted again to all rows; the left-out rows stay the
-        same.
+        The first call is `fit`. Later calls keep what was learned: columns, kernels, weights of
+        members and the conditional logit. Members are fitted again to all rows; the left-out rows
+        stay the same.
 
         Parameters
         ----------
@@ -705,7 +708,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         Returns
         -------
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            For two classes, positive for ``classes_[1]``; of more, logarithms of probabilities.
+            For two classes, positive for ``classes_[1]``; for more, logarithms of probabilities.
         """
         P = np.maximum(self._probabilities(X), np.finfo(np.float64).tiny)
         logs = np.log(P)
@@ -715,9 +718,10 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         return self._answers(X, ClassFit.probabilities)
 
     def summary(self) -> str:
-        """Return the log loss of rows that are left out, and a line for each member.
+        """Return the log loss of left-out rows, and a line for each member.
 
-        The error of a member is the root mean square of its scores less the indicators of classes.
+        The error of a member is the root mean square difference between its scores and the
+        indicators of classes.
         """
         check_is_fitted(self)
         fit = self._of_classes

@@ -196,7 +196,7 @@ class SlicedDistanceMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             offsets_ = self.offsets_.astype(X.dtype)
         if not np.isfinite(offsets_).all():
             raise ValueError(
-                f"The projections of the training rows are beyond {X.dtype}: give float64."
+                f"The projections of the training rows exceed the range of {X.dtype}: give float64."
             )
         for start in range(0, shape[0], _BLOCK):
             rows = slice(start, start + _BLOCK)

@@ -196,7 +196,7 @@ def _draw_histograms(
     n_bins = histograms.shape[1]
     if shape is not None and shape[0] * shape[1] != n_bins:
         raise ValueError(
-            f"shape = {shape} has {shape[0] * shape[1]} cells: give {n_bins}, one a bin."
+            f"shape = {shape} has {shape[0] * shape[1]} cells: give {n_bins}, one for each bin."
         )
     panels = _panels(figure, len(histograms), sharey=shape is None)
     for ax, histogram, label in zip(panels, histograms, labels, strict=False):

@@ -71,7 +71,7 @@ def state_of(header: dict[str, Any], arrays: dict[str, NDArray[Any]]) -> dict[st
     rotation = arrays.get("rotation")
     require(
         not of_histograms or (rotation is None and n_levels == 1),
-        "its metric has no rotation and one level",
+        "its metric allows no rotation and only one level",
     )
     if rotation is not None:
         d = int(offsets[-1])

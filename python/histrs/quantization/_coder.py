@@ -51,7 +51,7 @@ class Blocks:
         with may_overflow():
             codebooks = codebooks.astype(rows.dtype, copy=False)
         if not np.isfinite(codebooks).all():
-            raise ValueError(f"The codewords are beyond {rows.dtype}: give float64.")
+            raise ValueError(f"The codewords exceed the range of {rows.dtype}: give float64.")
         is_long = codebooks.shape[1] > 256
         return _histrs.quantization_encode(
             to_core(rows), codebooks, self.offsets, self.metric_name, is_long, self.n_threads
@@ -135,7 +135,7 @@ class Coder:
             raise ValueError(f"codes have dtype {codes.dtype}: they must be integers.")
         if codes.ndim != 2 or codes.shape[1] != n_blocks:
             raise ValueError(
-                f"codes have shape {codes.shape}: there is one for each of {n_blocks} blocks"
+                f"codes have shape {codes.shape}: give a column for each of {n_blocks} blocks"
                 f"{'' if self.n_levels == 1 else ' and levels'}; encode the rows with the "
                 "quantizer whose codebooks are used."
             )

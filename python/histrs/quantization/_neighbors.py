@@ -398,7 +398,7 @@ class CodeNeighbors(BaseEstimator):
         Raises
         ------
         ValueError
-            If there is another file, or a damaged one.
+            If `path` is a file of another kind, or damaged.
         """
         check_is_fitted(self)
         header, arrays = _index_file.parts_of(self)
@@ -441,7 +441,7 @@ class CodeNeighbors(BaseEstimator):
             The queries. None stands for the indexed rows in the order of `ids_`: the kept rows
             with `rerank`, otherwise the decoded ones. No row is then a neighbour of itself.
         n_neighbors : int or None, default=None
-            Neighbours of each, at most as many as there are rows; None takes `n_neighbors` of the
+            Neighbours of each query, at most the number of rows; None takes `n_neighbors` of the
             index.
         return_distance : bool, default=True
             Whether to return distances too.
@@ -449,8 +449,8 @@ class CodeNeighbors(BaseEstimator):
         Returns
         -------
         distances : ndarray of shape (n_queries, n_neighbors)
-            Only with `return_distance`: what `metric` says, the nearest first, in the dtype of
-            the queries.
+            Only with `return_distance`: distances or inner products, as `metric` says. The nearest
+            come first; the dtype is that of the queries.
         rows : ndarray of shape (n_queries, n_neighbors)
             Numbers of the indexed rows, as in `ids_`. Equally near rows come in the order of
             `ids_`.

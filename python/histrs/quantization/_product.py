@@ -122,7 +122,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     inner_product_ : histrs.kernel_approximation.InnerProduct
         :math:`K_{ZZ}`, with methods `matmul(V)` and `solve(V)`. It is never formed.
     n_iter_ : int
-        Iterations of k-means, the most of any block.
+        Largest number of iterations of k-means in any block.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -409,7 +409,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         return rotated(rows, self.rotation_.T, count_threads(self.n_jobs))
 
     def quantization_error(self, X: ArrayLike | Matrix) -> float:
-        """Return the mean distance between rows and what their codes stand for.
+        """Return the mean distance between rows and their decoded rows.
 
         Parameters
         ----------
@@ -419,8 +419,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Returns
         -------
         error : float
-            The mean over the rows of the distance of the metric, summed over the columns: for the
-            Euclidean one the mean squared error of a row.
+            The mean over rows of the distance of the metric, summed over columns. For "euclidean"
+            it is the mean squared distance of a row from its decoded row.
         """
         check_is_fitted(self)
         rows = self._check(X, reset=False)
@@ -471,13 +471,12 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Parameters
         ----------
         path : str or path
-            Where to; the file has a checksum. A product quantizer is replaced; a file of anything
-            else is not.
+            The file, which has a checksum. An older quantizer is replaced; any other file is not.
 
         Raises
         ------
         ValueError
-            If there is another file, or a damaged one.
+            If `path` is a file of another kind, or damaged.
         """
         check_is_fitted(self)
         header, arrays = parts_of(self)

@@ -54,7 +54,8 @@ def check_range(values: NDArray[Any], first: int, what: str) -> None:
     bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
     if len(bad) > 0:
         raise ValueError(
-            f"X[{first + bad[0]}], {what}, is beyond {values.dtype}: scale X down, or give float64."
+            f"X[{first + bad[0]}], {what}, exceeds the range of {values.dtype}: scale X down, or "
+            "give float64."
         )
 
 

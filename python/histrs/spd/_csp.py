@@ -46,8 +46,8 @@ class CSP(TransformerMixin, StackEstimator):
 
     .. math:: \min_W \sum_c P_c \log \frac{\det \mathrm{diag}(W C_c W^T)}{\det (W C_c W^T)}
 
-    with :math:`P_c` the fraction of class :math:`c`, by the steps of [3]_. Filters come in
-    descending order of the bound
+    with :math:`P_c` the fraction of class :math:`c`. The steps of the minimisation are from [3]_.
+    Filters come in descending order of the bound
 
     .. math:: I(w) \le \frac12 \Big(\log \sum_c P_c v_c - \sum_c P_c \log v_c\Big),
               \qquad v_c = w^T C_c w
@@ -64,7 +64,8 @@ class CSP(TransformerMixin, StackEstimator):
         The mean of a class, as in :class:`TangentSpace`.
     shrinkage : "scm" or float, default="scm"
         Filters are learned from :math:`(1 - s) X + s\, \mathrm{tr}(X)/p\, I` with this weight
-        :math:`s`; "scm" is 0. The rules "oas" and "lwf" of :class:`Covariances` need signals.
+        :math:`s`; "scm" means :math:`s = 0`. The rules "oas" and "lwf" of :class:`Covariances` need
+        signals.
     log : bool, default=True
         Whether to return logarithms of variances, as rows for a linear model. Otherwise filtered
         matrices are returned, for :class:`MDM`, :class:`TangentSpace` or
@@ -222,8 +223,8 @@ class CSP(TransformerMixin, StackEstimator):
         Raises
         ------
         ValueError
-            If a filter has no variance in a matrix, or a filtered one overflows (the message names
-            it).
+            If a filter has no variance in a matrix, or a filtered matrix overflows; the message
+            names the matrix.
         """
         if not self.log:
             return self._made_of(X, lambda stack: congruence(self.filters_.T, stack))

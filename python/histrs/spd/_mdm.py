@@ -122,8 +122,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
 
         {of_classes}
         classes : array-like of shape (n_classes,), default=None
-            All classes that will ever come; needed at the first call. A class that has not come yet
-            is never predicted.
+            All classes of all calls; needed at the first call. A class without matrices so far is
+            never predicted.
         {weights}
 
         {self}

@@ -28,16 +28,16 @@ class Covariances(TransformerMixin, BaseEstimator):
     .. math:: C = (1 - s)\, \hat C + s\, \frac{\mathrm{tr}\, \hat C}{p}\, I, \qquad
               \hat C = \frac{1}{T} \sum_{t=1}^{T} (x_t - \bar x)(x_t - \bar x)^T
 
-    is the matrix of a trial with :math:`p` channels and :math:`T` times. A pipeline from raw
-    trials, such as epochs of EEG, begins with this step. pyRiemann's transformer of this name
-    returns the same matrices.
+    is the matrix of a trial with :math:`p` channels, :math:`T` times, the sample :math:`x_t` at
+    time :math:`t` and the mean sample :math:`\bar x`. A pipeline from raw trials, such as epochs of
+    EEG, begins with this step. pyRiemann's transformer of this name returns the same matrices.
 
     Parameters
     ----------
     shrinkage : {"oas", "lwf", "scm"} or float, default="oas"
         The weight :math:`s`, a number in [0, 1] or a rule for each trial. "oas" is the oracle
         approximating shrinkage of [1]_, and "lwf" the rule of [2]_, as in scikit-learn's `oas` and
-        `ledoit_wolf`. "scm", the sample covariance matrix, is 0.
+        `ledoit_wolf`. "scm", the sample covariance matrix, means :math:`s = 0`.
     {n_jobs}
 
     Attributes
@@ -90,7 +90,7 @@ class Covariances(TransformerMixin, BaseEstimator):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Note the number of channels.
+        """Store the number of channels.
 
         {trials}
         {no_y}
@@ -135,10 +135,10 @@ class Covariances(TransformerMixin, BaseEstimator):
         C, flat = _histrs.signal_covariances(trials, self.shrinkage, count_threads(self.n_jobs))
         if flat:
             trial, channel = flat[0]
-            others = f", and {len(flat) - 1} more signals are" if len(flat) > 1 else ""
+            others = f" ({len(flat)} signals are)" if len(flat) > 1 else ""
             warn(
-                f"Channel {channel} of trial {trial} is constant{others}: without variance there "
-                "is no distance unless covariances are shrunk; drop the channel or the trial."
+                f"Channel {channel} of trial {trial} is constant{others}: a variance of 0 "
+                "makes the covariance singular unless it is shrunk; drop the channel or the trial."
             )
         return C
 

@@ -27,11 +27,11 @@ class TangentSpace(TransformerMixin, RunningMeans):
 
     .. math:: v(X) = \mathrm{vech}\, \log(M^{-1/2} X M^{-1/2})
 
-    with off-diagonal entries times :math:`\sqrt 2`. The distance of two vectors approximates the
-    affine-invariant distance of their matrices. The length of a vector is exactly the distance from
-    :math:`M` [1]_. A common pipeline for EEG continues with
-    :class:`~sklearn.linear_model.LogisticRegression`. pyRiemann's ``TangentSpace`` with the same
-    reference returns the same vectors.
+    where vech lists the upper triangle row by row, with off-diagonal entries times :math:`\sqrt 2`.
+    The distance of two vectors approximates the affine-invariant distance of their matrices. The
+    length of a vector is exactly the distance from :math:`M` [1]_. A common pipeline for EEG
+    continues with :class:`~sklearn.linear_model.LogisticRegression`. pyRiemann's ``TangentSpace``
+    with the same reference returns the same vectors.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
         Returns
         -------
         X_original : ndarray of shape (n_samples, p, p)
-            :math:`M^{1/2} \exp(S) M^{1/2}`.
+            :math:`M^{1/2} \exp(S) M^{1/2}`, with the coordinates as a symmetric matrix `S`.
         """
         check_is_fitted(self)
         rows = check_array(X, dtype=[np.float64, np.float32], allow_nd=True, ensure_min_samples=0)
@@ -177,8 +177,8 @@ class TangentSpace(TransformerMixin, RunningMeans):
             matrices = from_tangent(self.root_, unpacked(rows.astype(np.float64))).astype(dtype)
         if not np.all(np.isfinite(matrices)):
             raise ValueError(
-                f"The matrices of these coordinates are beyond {dtype}: scale them down, or give "
-                "float64."
+                f"The matrices of these coordinates exceed the range of {dtype}: scale them down, "
+                "or give float64."
             )
         return matrices
 
@@ -188,19 +188,20 @@ class TangentSpace(TransformerMixin, RunningMeans):
         Parameters
         ----------
         input_features : array-like of str of shape (p,), default=None
-            Names of the channels; None counts them.
+            Names of the channels; None numbers them from 0.
 
         Returns
         -------
         names : ndarray of str of shape (p * (p + 1) / 2,)
-            ``"log_Cz"`` of a diagonal entry, ``"log_C3_C4"`` of others.
+            ``"log_Cz"`` for a diagonal entry, ``"log_C3_C4"`` for others.
         """
         check_is_fitted(self)
         p = len(self.reference_)
         names = np.arange(p) if input_features is None else np.asarray(input_features)
         if names.shape != (p,):
             raise ValueError(
-                f"input_features has shape {names.shape}, expected ({p},): one name a channel."
+                f"input_features has shape {names.shape}, expected ({p},): one name for each "
+                "channel."
             )
         pairs = zip(*np.triu_indices(p), strict=True)
         return np.array(

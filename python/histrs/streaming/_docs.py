@@ -48,9 +48,9 @@ rows : {ndarray, memmap, sparse matrix, dask array, path, iterable}
 Y : {array-like of shape (n_rows,) or (n_rows, n_targets), str, list of str}, default=None
     Targets, unless `rows` is an iterable of chunks; for a table, names of its columns or an array.
 feature_map : estimator, default=None
-    A fitted transformer, applied to a chunk at a time. The model is one of its features.
+    A fitted transformer, applied to a chunk at a time. The model learns from its features.
 chunk_size : int, default=4096
-    Rows to a chunk, where `rows` is not an iterable.
+    Rows per chunk, unless `rows` is an iterable.
 checkpoint : path-like, default=None
     A file for the moments of the first pass, as in `Moments.of`: after an interruption the same
     call goes on from there.
@@ -61,16 +61,15 @@ sample_weight : {array-like of shape (n_rows,), str}, default=None
 """,
     "rows_to_predict": """
 X : {array-like, sparse matrix, path, Table, iterator} of shape (n_samples, n_features)
-    Finite rows; with a `feature_map` those that it takes. Of a table the features are read, and no
-    other columns.
+    Finite rows; with a `feature_map`, rows that it takes. Only the features of a table are read.
 """,
     "targets_to_score": """
 y : {array-like of shape (n_samples,) or (n_samples, n_targets), str, list of str}, default=None
-    Targets, or of a table the columns that hold them. None where the rows come with targets.
+    Targets, or the names of their columns in a table. None if the rows come with targets.
 """,
     "weights_to_score": """
 sample_weight : {array-like of shape (n_samples,), str}, default=None
-    Weights of the rows, or the column that holds them.
+    Weights of the rows, or the name of their column in a table.
 """,
     "feature_map_of_fit": """
 feature_map : estimator, default=None

@@ -42,7 +42,7 @@ class MomentLassoCV(MomentRegressor):
         Penalties to choose from, or how many: from the smallest at which all coefficients are zero
         down to `eps` times that, in geometric steps.
     eps : float, default=1e-3
-        The last penalty over the first; used if `alphas` is a number.
+        The smallest penalty divided by the largest; used if `alphas` is a number.
     cv : int, default=5
         The number of folds. Row `i` is in fold ``i % cv``, whatever its weight; each partition of a
         dask array counts its rows from 0. For other folds, give `fit_moments` their moments.
@@ -50,8 +50,8 @@ class MomentLassoCV(MomentRegressor):
     {positive}
     {tol}
     max_iter : int, default=1000
-        Largest number of passes over the coefficients. If they do not suffice, a ConvergenceWarning
-        is given.
+        Largest number of passes over the coefficients. If they do not suffice, there is a
+        ConvergenceWarning.
     {n_jobs}
     verbose : int, default=0
         1 shows how many rows were read, with tqdm where it is installed.
@@ -147,7 +147,8 @@ class MomentLassoCV(MomentRegressor):
         Raises
         ------
         ValueError
-            If there are fewer folds, or moments do not belong together.
+            If there are fewer than two folds, or their moments have different columns or feature
+            maps.
         """
         with unchanged_on_error(self):
             folds = list(moments)

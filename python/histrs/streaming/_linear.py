@@ -356,8 +356,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         ----------
         {rows_to_predict}
         feature_map : estimator, default=None
-            The fitted transformer that `fit_rows` was given: the same as its features for `X`, but
-            few of them exist at a time. Those of an `ExpChi2Sampler` never leave the cache.
+            The fitted transformer that `fit_rows` was given. It is applied to a chunk at a time, so
+            that memory holds few features. Features of an `ExpChi2Sampler` never leave the cache.
 
         Returns
         -------

@@ -662,7 +662,7 @@ class Moments:
         checksums = header.get("checksums")
         if checksums is None:
             raise ValueError(
-                f"{path} does not say of which rows its moments are, because `save` wrote it: give "
+                f"{path} was written by `save`, and does not say which rows its moments have: give "
                 f"another checkpoint, or add rows with Moments.load({str(path)!r}).update(rows)."
             )
         if header.get("chunk_size") != chunk_size:

@@ -369,8 +369,8 @@ def _npz(path: Path, Y: Any, weights: Any) -> tuple[Any, Any, Any]:
         parts.append(part)
     if "X" not in arrays and len(arrays) != 1:
         raise ValueError(
-            f"{path} has arrays {sorted(arrays)}: the one of the rows is named X, or is the only "
-            "one beside targets and weights."
+            f"{path} has arrays {sorted(arrays)}: name the array of rows X, or store no other "
+            "array beside targets and weights."
         )
     rows = arrays["X"] if "X" in arrays else next(iter(arrays.values()))
     n_columns(rows, str(path))

@@ -57,8 +57,8 @@ def _unique(labels: Any) -> NDArray[Any]:
 def _has_probabilities(model: Any) -> bool:
     if hasattr(model, "coef_") and not hasattr(model, "inverse_temperature_"):
         raise AttributeError(
-            "probabilities are learned from the rows, read again: call fit, or fit_rows with an "
-            "array, a path or a list."
+            "probabilities need a second pass over the rows: call fit, or fit_rows with an array, "
+            "a path or a list."
         )
     return True
 

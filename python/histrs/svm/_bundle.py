@@ -79,18 +79,18 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
        E(v) = \frac\lambda2 \left(v^T K_{ZZ}^+ v + b^2 / s^2\right)
               + \frac{1}{\sum_i w_i} \sum_i w_i\, l(y_i f(x_i))
 
-    (equation 11 of [1]_) by cutting planes with a line search [2]_. Classes are learned one against
-    the rest. Weights act as repeated rows.
+    (equation 11 of [1]_) by cutting planes with a line search [2]_. Here :math:`y_i` is 1 or -1,
+    and weights :math:`w_i` act as repeated rows. Classes are learned one against the rest.
 
     Parameters
     ----------
     feature_map : transformer or None, default=None
         Maps rows to features: `ProductQuantizer`, `SparseAdditiveMap`, or any transformer. Its
-        attribute `inner_product_` is :math:`K_{ZZ}`; without one, features have the scalar
-        product. The map is cloned and fitted; `sklearn.frozen.FrozenEstimator` keeps a fitted one.
-        None takes the rows as they are.
+        attribute `inner_product_` is :math:`K_{ZZ}`; without one, features have the scalar product.
+        The map is cloned and fitted; `sklearn.frozen.FrozenEstimator` keeps a fitted one. None
+        takes rows as they are.
     alpha : float or array-like of shape (n_alphas,), default=1e-4
-        The strength :math:`\lambda` of the regulariser; `LinearSVC` has
+        Strength :math:`\lambda` of the regulariser; `LinearSVC` has
         :math:`C = 1 / (\lambda n)`. Several values are compared by their accuracy on held-out rows.
     cv : int, cross-validation generator or iterable, default=5
         With several `alpha`: the number of folds, or the splits.
@@ -100,13 +100,13 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     input : {"rows", "features"}, default="rows"
         Whether `X` are rows, or features of a fitted map, such as codes.
     fit_intercept : bool, default=True
-        Whether there is an intercept `b`, which is penalised.
+        Whether to learn the intercept `b`, which is penalised.
     intercept_scaling : float, default=1.0
         The scale `s`, up to 1e30. A larger one penalises the intercept less.
     class_weight : dict, "balanced" or None, default=None
-        Factors of the losses of each class. "balanced" makes the sums of their weights equal.
+        Factors of the losses of each class. "balanced" gives every class the same total weight.
     tol : float, default=1e-3
-        Largest gap between objective and its lower bound, as a fraction of the objective.
+        Largest gap between the objective and its lower bound, as a fraction of the objective.
     max_iter : int, default=1000
         Largest number of cutting planes for each class.
     warm_start : bool, default=False
@@ -125,7 +125,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         The intercepts; 0 without `fit_intercept`.
     {classes_}
     alpha_ : float
-        The chosen strength of the regulariser.
+        The chosen strength.
     alphas_ : ndarray of shape (n_alphas,)
         With several `alpha`: their values, from the largest to the smallest.
     cv_scores_ : ndarray of shape (n_alphas, cv)
@@ -135,11 +135,11 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     objective_ : ndarray of shape (1,) or (n_classes,)
         The objective of each problem.
     dual_gap_ : ndarray of shape (1,) or (n_classes,)
-        A certified bound on the distance of the objective from its minimum.
+        A certified bound of the objective minus its minimum.
     loss_ : str
         The loss of the fit.
     n_iter_ : int
-        Passes over the rows.
+        Passes over rows.
     n_features_in_ : int
         Number of columns of `X`.
     feature_names_in_ : ndarray of shape (n_features,)
@@ -267,7 +267,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         return self
 
     def decision_function(self, X: ArrayLike | Matrix) -> NDArray[Any]:
-        """Return the scores `f(x)`; of codes they are sums of table entries.
+        """Return the scores `f(x)`; for codes they are sums of entries of a look-up table.
 
         Parameters
         ----------
@@ -314,8 +314,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         Returns
         -------
         P : ndarray of shape (n_samples, n_classes)
-            :math:`1 / (1 + e^{-f(x)})` for two classes; for more, those of one class against the
-            rest, over their sum. For other losses see `sklearn.calibration.CalibratedClassifierCV`.
+            :math:`1 / (1 + e^{-f(x)})` for two classes. For more, each class has a probability
+            against the rest, divided by the sum of these. For other losses see
+            `sklearn.calibration.CalibratedClassifierCV`.
         """
         scores = self.decision_function(X)
         scores = np.column_stack([-scores, scores]) if scores.ndim == 1 else scores
@@ -375,8 +376,8 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         goes_on = self.warm_start and hasattr(self, "_warm")
         if self.feature_map is not None and not (fitted or goes_on):
             raise ValueError(
-                "A feature map is not fitted to a dask array: fit it to some of the rows, and give "
-                "sklearn.frozen.FrozenEstimator(feature_map)."
+                "A feature map cannot be fitted to a dask array: fit it to some of the rows, and "
+                "give sklearn.frozen.FrozenEstimator(feature_map)."
             )
 
     def _check_entries(self, X: Any, feature_map: Any) -> Any:

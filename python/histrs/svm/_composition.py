@@ -108,9 +108,8 @@ def _side_by_side(union: FeatureUnion | ColumnTransformer, n_features: int) -> I
             continue
         if quantizer_of(part) is not None:
             raise ValueError(
-                f"feature_map: {name!r} returns codes, which are numbers of codewords and not "
-                "features that can stand beside others; make one ProductQuantizer of all columns "
-                "the map, whose blocks are quantised each by itself."
+                f"feature_map: {name!r} returns codes, which cannot stand beside other features; "
+                "use one ProductQuantizer of all columns, which quantises each block separately."
             )
         product = inner_product_of(part, width or 0)
         parts.append((width or 0, product))
@@ -118,8 +117,8 @@ def _side_by_side(union: FeatureUnion | ColumnTransformer, n_features: int) -> I
         return None
     if sum(width for width, _ in parts) != n_features:
         raise ValueError(
-            "feature_map: which features of the union belong to the maps with an inner product is "
-            "not known; use a ColumnTransformer, or transformers with get_feature_names_out."
+            "feature_map: the union does not say which features belong to maps with an inner "
+            "product; use a ColumnTransformer, or transformers with get_feature_names_out."
         )
     return BlockDiagonalProduct(parts)
 
@@ -145,8 +144,8 @@ def _refuse_inside(value: Any, where: str, cure: str) -> None:
     elif isinstance(value, BaseEstimator):
         if hasattr(type(value), "inner_product_") or hasattr(value, "inner_product_"):
             raise ValueError(
-                f"feature_map: {type(value).__name__} has an inner product, and as {where} its "
-                f"features are changed, so that it would be lost; {cure}."
+                f"feature_map: {type(value).__name__} has an inner product, which is lost because "
+                f"its features are changed as {where}; {cure}."
             )
         for part in vars(value).values():
             _refuse_inside(part, where, cure)

@@ -34,7 +34,7 @@ class SinkhornInfo:
     errors : ndarray of float64 of shape (n_samples_X, n_samples_Y)
         L1 error of the marginals of the plan, as a fraction of the mass.
     n_iter : ndarray of int of shape (n_samples_X, n_samples_Y)
-        Iterations, each of them both half-steps.
+        Iterations, each of two half-steps.
     """
 
     converged: NDArray[np.bool_]

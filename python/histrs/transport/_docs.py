@@ -36,7 +36,8 @@ max_iter : int, default=10000
 """,
     "warns": """
 ConvergenceWarning
-    If a pair has not come below `tol` after `max_iter` iterations; it names the worst one.
+    If the error of a pair is above `tol` after `max_iter` iterations. The message names the worst
+    pair.
 """,
     "warns_of_pair": """
 ConvergenceWarning

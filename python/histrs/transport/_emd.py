@@ -123,9 +123,9 @@ def emd_plan(
 
         T = \operatorname*{argmin}_{T \ge 0,\; T 1 = a,\; T^\top 1 = b} \sum_{ij} T_{ij} M_{ij}
 
-    Equation 2 of [1]_; its cost is that of `histrs.metrics.emd_distances`. With a mass it is the
-    cheapest plan of that sum with :math:`T 1 \le a` and :math:`T^\top 1 \le b` [2]_: the rest goes
-    to a bin more on either side, at no cost.
+    Equation 2 of [1]_; its cost is that of `histrs.metrics.emd_distances`. With `mass`, it is the
+    cheapest plan of this sum with :math:`T 1 \le a` and :math:`T^\top 1 \le b` [2]_: the rest goes
+    to an extra bin on either side, at no cost.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def emd_plan(
     M : array-like of shape (n_bins_a, n_bins_b)
         Cost matrix: non-negative, infinite where transport is forbidden.
     mass : float, default=None
-        Mass to move, no more than either has; None means all.
+        Mass to move, at most the smaller of both sums; None means all.
 
     Returns
     -------

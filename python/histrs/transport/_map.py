@@ -58,7 +58,7 @@ class TransportMap(TransformerMixin, BaseEstimator):
     mean_ : ndarray of shape (n_features,)
         The mean of the rows that are moved.
     target_ : ndarray of shape (n_target, n_features)
-        The rows that rows are moved to.
+        The rows of the target.
     potential_ : ndarray of shape (n_target,)
         The potential :math:`g`, in the squared unit of the columns.
     reg_ : float
@@ -121,7 +121,8 @@ class TransportMap(TransformerMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Rows that are moved.
         y : array-like of shape (n_target, n_features)
-            Rows that they are moved to, of the same columns; not paired with those of `X`.
+            Rows of the target, with the same columns as `X`. They are not paired with the rows of
+            `X`.
 
         {self}
 

@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, csr_parts, filled, with_histograms};
-use crate::executor::{call, to_python, with_executor};
+use crate::executor::{Threads, call, to_python};
 
 type Vector<'py> = Bound<'py, PyArray1<f64>>;
 
@@ -14,10 +14,9 @@ type Vector<'py> = Bound<'py, PyArray1<f64>>;
 pub(crate) fn column_ranges<'py>(
     py: Python<'py>,
     x: Histograms<'py>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<(Vector<'py>, Vector<'py>)> {
-    let (low, high) =
-        with_histograms!(&x, |x| with_executor(py, n_threads, |e| core::column_ranges(e, &x))?);
+    let (low, high) = with_histograms!(&x, |x| n_threads.run(|e| core::column_ranges(e, &x))?);
     Ok((low.into_pyarray(py), high.into_pyarray(py)))
 }
 
@@ -47,7 +46,7 @@ impl AdditiveMap {
         &self,
         py: Python<'py>,
         x: Histograms<'py>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         with_histograms!(&x, |x| self.transform_matrix(py, &x, n_threads))
     }
@@ -58,17 +57,15 @@ impl AdditiveMap {
         &self,
         py: Python<'py>,
         x: &HistogramMatrix<'_, T>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         match x {
             HistogramMatrix::Dense(x) => {
                 let shape = (x.nrows(), x.ncols() * self.0.n_components());
-                filled(py, shape, |out| {
-                    with_executor(py, n_threads, |e| self.0.transform_into(e, *x, out))
-                })
+                filled(py, shape, |out| n_threads.run(|e| self.0.transform_into(e, *x, out)))
             }
             HistogramMatrix::Csr(x) => {
-                csr_parts(py, with_executor(py, n_threads, |e| self.0.transform_csr(e, x))?)
+                csr_parts(py, n_threads.run(|e| self.0.transform_csr(e, x))?)
             }
             _ => Err(to_python(Error::Internal("a matrix is neither dense nor CSR"))),
         }

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 
 use histrs::{CsrParts, CsrView, Element, Error, HistogramMatrix};
-use ndarray::Array2;
 use numpy::{
     IntoPyArray, PyArray2, PyArrayMethods, PyReadonlyArray, PyReadonlyArray1, PyReadonlyArray2,
 };
@@ -86,6 +85,28 @@ macro_rules! with_either {
 }
 pub(crate) use with_either;
 
+/// Evaluates an expression with two arrays of the same element type; what they are is for the
+/// message where theirs differ.
+macro_rules! with_alike {
+    (($x:expr, $y:expr), $what:literal, |$a:ident, $b:ident| $body:expr) => {
+        match ($x, $y) {
+            ($crate::convert::Either::F64($a), $crate::convert::Either::F64($b)) => {
+                let ($a, $b) = ($a.as_array(), $b.as_array());
+                $body
+            }
+            ($crate::convert::Either::F32($a), $crate::convert::Either::F32($b)) => {
+                let ($a, $b) = ($a.as_array(), $b.as_array());
+                $body
+            }
+            _ => Err(pyo3::exceptions::PyTypeError::new_err(concat!(
+                $what,
+                " must have the same dtype"
+            ))),
+        }
+    };
+}
+pub(crate) use with_alike;
+
 /// Evaluates an expression with a [`HistogramMatrix`] of the element type that was given.
 macro_rules! with_histograms {
     ($x:expr, |$matrix:ident| $body:expr) => {
@@ -131,14 +152,6 @@ macro_rules! with_pair {
     };
 }
 pub(crate) use with_pair;
-
-/// An array of either element type.
-pub(crate) fn into_any<T: numpy::Element>(
-    py: Python<'_>,
-    array: Array2<T>,
-) -> PyResult<Bound<'_, PyAny>> {
-    Ok(array.into_pyarray(py).into_any())
-}
 
 /// `(data, indices, indptr, n_columns)` of a new CSR matrix.
 pub(crate) fn csr_parts<T: numpy::Element>(

@@ -7,7 +7,7 @@ use numpy::{
 };
 use pyo3::prelude::*;
 
-use crate::executor::{call, with_executor};
+use crate::executor::{Threads, call};
 
 /// Cells of all levels and the rows and columns of each.
 type Pyramid<'py> = (Bound<'py, PyArray2<f32>>, Vec<(usize, usize)>);
@@ -20,11 +20,10 @@ pub(crate) fn hog_pyramid<'py>(
     cell_size: usize,
     scales: PyReadonlyArray1<'py, f64>,
     padding: usize,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Pyramid<'py>> {
     let (image, scales) = (image.as_array(), scales.as_slice()?);
-    let found =
-        with_executor(py, n_threads, |e| core::hog_pyramid(e, image, cell_size, scales, padding))?;
+    let found = n_threads.run(|e| core::hog_pyramid(e, image, cell_size, scales, padding))?;
     Ok((found.cells.into_pyarray(py), found.shapes))
 }
 
@@ -91,7 +90,7 @@ impl PartModel {
         cells: Cells<'py>,
         levels: (Vec<(usize, usize)>, usize, usize),
         threshold: f64,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Placements<'py>> {
         let cells = match &cells {
             Cells::Features(x) => core::Cells::Features(x.as_slice()?, x.as_array().ncols()),
@@ -99,9 +98,8 @@ impl PartModel {
             Cells::Long(codes) => core::Cells::Long(codes.as_slice()?, codes.as_array().ncols()),
         };
         let (shapes, octave, padding) = levels;
-        let found = with_executor(py, n_threads, |e| {
-            core::placements(e, cells, &shapes, &self.0, octave, padding, threshold)
-        })?;
+        let found = n_threads
+            .run(|e| core::placements(e, cells, &shapes, &self.0, octave, padding, threshold))?;
         Ok((found.scores.into_pyarray(py), found.locations.into_pyarray(py)))
     }
 }

@@ -4,7 +4,7 @@ use histrs::distances::{self as core, DistanceKernel as Core, Norm, Shape};
 use numpy::{IntoPyArray, PyArray1, PyArray2, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::executor::{call, with_executor};
+use crate::executor::{Threads, call};
 
 type Matrix<'py> = PyReadonlyArray2<'py, f64>;
 
@@ -31,25 +31,34 @@ impl DistanceKernel {
 
     fn matrix<'py>(
         &self,
-        py: Python<'py>,
         x: Matrix<'py>,
         y: Option<Matrix<'py>>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let (x, y) = (x.as_array(), y.as_ref().map(|y| y.as_array()));
-        Ok(with_executor(py, n_threads, |exec| self.0.gram(exec, x, y))?.into_pyarray(py))
+        n_threads.array(|exec| self.0.gram(exec, x, y))
+    }
+
+    fn cross_product<'py>(
+        &self,
+        x: Matrix<'py>,
+        y: Matrix<'py>,
+        v: Matrix<'py>,
+        n_threads: Threads<'py>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let (x, y, v) = (x.as_array(), y.as_array(), v.as_array());
+        n_threads.array(|exec| self.0.cross_product(exec, x, y, v))
     }
 
     fn stored(
         &self,
-        py: Python<'_>,
         x: Matrix<'_>,
         factor: Matrix<'_>,
-        n_threads: usize,
+        n_threads: Threads<'_>,
     ) -> PyResult<StoredDistances> {
         let (x, factor) = (x.as_array(), factor.as_array().to_owned());
         let make = |exec: &_| core::StoredDistances::new(exec, &self.0, x, factor);
-        with_executor(py, n_threads, make).map(StoredDistances)
+        n_threads.run(make).map(StoredDistances)
     }
 
     #[allow(clippy::type_complexity)] // a pair of arrays
@@ -58,10 +67,10 @@ impl DistanceKernel {
         py: Python<'py>,
         x: Matrix<'py>,
         g: Matrix<'py>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<(Bound<'py, PyArray1<f64>>, Bound<'py, PyArray1<f64>>)> {
         let (x, g) = (x.as_array(), g.as_array());
-        let found = with_executor(py, n_threads, |exec| self.0.slopes(exec, x, g))?;
+        let found = n_threads.run(|exec| self.0.slopes(exec, x, g))?;
         Ok((found.weights.into_pyarray(py), found.amplitudes.into_pyarray(py)))
     }
 }
@@ -74,13 +83,11 @@ pub(crate) struct StoredDistances(core::StoredDistances);
 impl StoredDistances {
     fn product<'py>(
         &self,
-        py: Python<'py>,
         v: Matrix<'py>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let v = v.as_array();
-        let product = with_executor(py, n_threads, |exec| self.0.product(exec, v))?;
-        Ok(product.into_pyarray(py))
+        n_threads.array(|exec| self.0.product(exec, v))
     }
 
     fn mean_rest(&self) -> f64 {

@@ -6,6 +6,7 @@ use std::process;
 use std::sync::{Mutex, PoisonError};
 
 use histrs::{Error, Executor};
+use numpy::{IntoPyArray, PyArray};
 use pyo3::exceptions::{
     PyIndexError, PyKeyboardInterrupt, PyMemoryError, PyOSError, PyRuntimeError, PyValueError,
 };
@@ -19,15 +20,47 @@ const POOLS: usize = 3;
 /// Thread pools by process and number of threads asked for, the last used last.
 static EXECUTORS: Mutex<Vec<((u32, usize), Executor)>> = Mutex::new(Vec::new());
 
-/// Runs `work` on `n_threads` threads without the GIL; Ctrl-C stops it.
-pub(crate) fn with_executor<R: Send>(
-    py: Python<'_>,
-    n_threads: usize,
-    work: impl FnOnce(&Executor) -> Result<R, Error> + Send,
-) -> PyResult<R> {
-    let mut result = Err(Error::Interrupted);
-    watched(py, n_threads, Box::new(|exec| result = work(exec)))?;
-    result.map_err(to_python)
+/// The argument `n_threads` of a function: how many threads to run on.
+#[derive(Clone, Copy)]
+pub(crate) struct Threads<'py> {
+    py: Python<'py>,
+    n: usize,
+}
+
+impl<'py> FromPyObject<'_, 'py> for Threads<'py> {
+    type Error = PyErr;
+
+    fn extract(n: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self { py: n.py(), n: n.extract()? })
+    }
+}
+
+impl<'py> Threads<'py> {
+    /// Runs `work` on them without the GIL; Ctrl-C stops it.
+    pub(crate) fn run<R: Send>(
+        self,
+        work: impl FnOnce(&Executor) -> Result<R, Error> + Send,
+    ) -> PyResult<R> {
+        let mut result = Err(Error::Interrupted);
+        watched(self.py, self.n, Box::new(|exec| result = work(exec)))?;
+        result.map_err(to_python)
+    }
+
+    /// The same, where `work` makes an array.
+    pub(crate) fn array<A: IntoPyArray + Send>(
+        self,
+        work: impl FnOnce(&Executor) -> Result<A, Error> + Send,
+    ) -> PyResult<Bound<'py, PyArray<A::Item, A::Dim>>> {
+        Ok(self.run(work)?.into_pyarray(self.py))
+    }
+
+    /// The same, of whatever element type.
+    pub(crate) fn any<A: IntoPyArray + Send>(
+        self,
+        work: impl FnOnce(&Executor) -> Result<A, Error> + Send,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        Ok(self.array(work)?.into_any())
+    }
 }
 
 /// Runs `work` to its end; compiled once, whatever it is.

@@ -3,8 +3,8 @@
 use histrs::kernels::{self as core, AdditiveKernel};
 use pyo3::prelude::*;
 
-use crate::convert::{Histograms, into_any, with_pair};
-use crate::executor::with_executor;
+use crate::convert::{Histograms, with_pair};
+use crate::executor::Threads;
 
 /// Functions of `X` and `Y`, of one element type; without `Y` it is `X`.
 macro_rules! of_pairs {
@@ -12,15 +12,11 @@ macro_rules! of_pairs {
         $(#[$doc])*
         #[pyfunction]
         pub(crate) fn $name<'py>(
-            py: Python<'py>,
             x: Histograms<'py>,
             y: Option<Histograms<'py>>,
-            n_threads: usize,
+            n_threads: Threads<'py>,
         ) -> PyResult<Bound<'py, PyAny>> {
-            with_pair!(&x, &y, |x, y| into_any(
-                py,
-                with_executor(py, n_threads, |e| $function($($kernel,)? e, &x, y))?
-            ))
+            with_pair!(&x, &y, |x, y| n_threads.any(|e| $function($($kernel,)? e, &x, y)))
         }
     )*};
 }
@@ -47,13 +43,10 @@ of_pairs! {
 /// The exponential chi-square kernel.
 #[pyfunction]
 pub(crate) fn exp_chi2_gram<'py>(
-    py: Python<'py>,
     x: Histograms<'py>,
     y: Option<Histograms<'py>>,
     gamma: f64,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    with_pair!(&x, &y, |x, y| {
-        into_any(py, with_executor(py, n_threads, |e| core::exp_chi2_gram(e, &x, y, gamma))?)
-    })
+    with_pair!(&x, &y, |x, y| n_threads.any(|e| core::exp_chi2_gram(e, &x, y, gamma)))
 }

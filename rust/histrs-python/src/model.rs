@@ -1,11 +1,11 @@
 //! Models that were saved.
 
 use histrs::model as core;
-use numpy::{IntoPyArray, PyArray2};
+use numpy::PyArray2;
 use pyo3::prelude::*;
 
 use crate::convert::{EitherArray, with_either};
-use crate::executor::{call, with_executor};
+use crate::executor::{Threads, call};
 
 /// A model from the bytes of its file.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -20,25 +20,23 @@ impl Model {
 
     fn predict<'py>(
         &self,
-        py: Python<'py>,
         x: EitherArray<'py, ndarray::Ix2>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         with_either!(&x, |x| {
             let x = x.as_array();
-            Ok(with_executor(py, n_threads, |exec| self.0.predict(exec, x))?.into_pyarray(py))
+            n_threads.array(|exec| self.0.predict(exec, x))
         })
     }
 
     fn predict_proba<'py>(
         &self,
-        py: Python<'py>,
         x: EitherArray<'py, ndarray::Ix2>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         with_either!(&x, |x| {
             let x = x.as_array();
-            Ok(with_executor(py, n_threads, |exec| self.0.predict_proba(exec, x))?.into_pyarray(py))
+            n_threads.array(|exec| self.0.predict_proba(exec, x))
         })
     }
 }

@@ -4,7 +4,7 @@ use histrs::moments as core;
 use numpy::{IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::executor::{call, with_executor};
+use crate::executor::{Threads, call};
 
 type Matrix<'py> = PyReadonlyArray2<'py, f64>;
 type Path<'py> = (Bound<'py, PyArray3<f64>>, Bound<'py, PyArray2<f64>>, Bound<'py, PyArray2<i64>>);
@@ -22,7 +22,7 @@ pub(crate) fn group_lasso_path<'py>(
     start: Matrix<'py>,
     tol: f64,
     max_iter: usize,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Path<'py>> {
     let (gram, cross, y_squares) = &moments;
     let (gram, cross, y_squares) = (gram.as_array(), cross.as_array(), y_squares.as_array());
@@ -34,9 +34,7 @@ pub(crate) fn group_lasso_path<'py>(
         .with_start(Some(start.as_array()))
         .with_tol(tol)
         .with_max_iter(max_iter);
-    let path = with_executor(py, n_threads, |e| {
-        core::group_lasso_path(e, &problem, &penalties, parameters)
-    })?;
+    let path = n_threads.run(|e| core::group_lasso_path(e, &problem, &penalties, parameters))?;
     let gaps = path.gaps.into_pyarray(py);
     Ok((path.coefficients.into_pyarray(py), gaps, path.n_iter.into_pyarray(py)))
 }

@@ -2,11 +2,11 @@
 
 use histrs::neighborhood::{self as core, Labels};
 use ndarray::Ix2;
-use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1};
+use numpy::{PyArray1, PyReadonlyArray1};
 use pyo3::prelude::*;
 
 use crate::convert::{EitherArray, with_either};
-use crate::executor::with_executor;
+use crate::executor::Threads;
 
 /// The labels of both sides, and what samples weigh.
 pub(crate) fn labels_of<'a>(
@@ -24,18 +24,15 @@ pub(crate) fn labels_of<'a>(
 /// Which prototypes are left when those without which nothing gets worse are dropped.
 #[pyfunction]
 pub(crate) fn needed_prototypes<'py>(
-    py: Python<'py>,
     distances: EitherArray<'py, Ix2>,
     labels: PyReadonlyArray1<'py, i64>,
     prototype_labels: PyReadonlyArray1<'py, i64>,
     weights: Option<PyReadonlyArray1<'py, f64>>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyArray1<bool>>> {
     let labels = labels_of(&labels, &prototype_labels, weights.as_ref())?;
     with_either!(&distances, |distances| {
         let distances = distances.as_array();
-        let needed =
-            with_executor(py, n_threads, |e| core::needed_prototypes(e, distances, labels))?;
-        Ok(needed.into_pyarray(py))
+        n_threads.array(|e| core::needed_prototypes(e, distances, labels))
     })
 }

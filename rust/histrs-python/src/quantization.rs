@@ -2,18 +2,18 @@
 
 use histrs::HistogramMatrix;
 use histrs::quantization as core;
-use ndarray::{ArrayView2, ArrayView3, Ix1, Ix2, Ix3};
+use ndarray::{ArrayView3, Ix1, Ix2, Ix3};
 use numpy::{
-    IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
-    PyReadwriteArray2,
+    IntoPyArray, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadwriteArray2,
 };
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
 use crate::convert::{
-    Either, EitherArray, Histograms, as_f32, as_f64, filled, with_either, with_histograms,
+    Either, EitherArray, Histograms, as_f32, as_f64, filled, with_alike, with_either,
+    with_histograms,
 };
-use crate::executor::{call, to_python, with_executor};
+use crate::executor::{Threads, call, to_python};
 
 /// Codebooks of the shape (blocks, codewords, columns).
 type Tables<'py> = EitherArray<'py, Ix3>;
@@ -28,13 +28,29 @@ pub(crate) enum Codes<'py> {
     Long(PyReadonlyArray2<'py, u16>),
 }
 
-/// Evaluates an expression with arrays of codes and of tables, of the types that were given.
+/// Evaluates an expression with an array of codes, of the type that was given.
+macro_rules! with_codes {
+    ($codes:expr, |$c:ident| $body:expr) => {
+        match $codes {
+            Codes::Short(codes) => {
+                let $c = codes.as_array();
+                $body
+            }
+            Codes::Long(codes) => {
+                let $c = codes.as_array();
+                $body
+            }
+        }
+    };
+}
+
+/// Evaluates an expression with arrays of codes and of tables.
 macro_rules! with_codes_and_tables {
     ($codes:expr, $tables:expr, |$c:ident, $t:ident| $body:expr) => {
-        match $codes {
-            Codes::Short($c) => with_either!($tables, |$t| $body),
-            Codes::Long($c) => with_either!($tables, |$t| $body),
-        }
+        with_codes!($codes, |$c| with_either!($tables, |tables| {
+            let $t = tables.as_array();
+            $body
+        }))
     };
 }
 
@@ -47,7 +63,7 @@ pub(crate) fn quantization_encode<'py>(
     offsets: PyReadonlyArray1<'py, i64>,
     metric: &str,
     wide: bool,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let (metric, offsets) = (metric.parse().map_err(to_python)?, offsets.as_slice()?);
     match (&x, &codebooks) {
@@ -68,18 +84,14 @@ fn encode<'py, T: histrs::Element>(
     offsets: &[i64],
     metric: core::Metric,
     wide: bool,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let codebooks = call(|| core::Codebooks::new(metric, codebooks, offsets))?;
     let shape = (x.n_rows(), codebooks.n_blocks());
     if wide {
-        filled::<u16>(py, shape, |out| {
-            with_executor(py, n_threads, |e| core::encode_into(e, x, &codebooks, out))
-        })
+        filled::<u16>(py, shape, |out| n_threads.run(|e| core::encode_into(e, x, &codebooks, out)))
     } else {
-        filled::<u8>(py, shape, |out| {
-            with_executor(py, n_threads, |e| core::encode_into(e, x, &codebooks, out))
-        })
+        filled::<u8>(py, shape, |out| n_threads.run(|e| core::encode_into(e, x, &codebooks, out)))
     }
 }
 
@@ -89,67 +101,39 @@ pub(crate) fn quantization_scores<'py>(
     py: Python<'py>,
     codes: Codes<'py>,
     tables: Tables<'py>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    with_codes_and_tables!(codes, tables, |c, t| scores(py, &c, t.as_array(), n_threads))
-}
-
-fn scores<'py, T: histrs::Real, C: core::Code + numpy::Element>(
-    py: Python<'py>,
-    codes: &PyReadonlyArray2<'_, C>,
-    tables: ArrayView3<'_, T>,
-    n_threads: usize,
-) -> PyResult<Bound<'py, PyAny>> {
-    filled(py, (tables.dim().2, codes.as_array().nrows()), |out| {
-        write(py, codes, tables, out, n_threads)
+    with_codes_and_tables!(&codes, &tables, |c, t| {
+        filled(py, (t.dim().2, c.nrows()), |out| {
+            n_threads.run(|e| core::code_scores_into(e, c, t, out))
+        })
     })
 }
 
 /// As `quantization_scores`, written to `out`.
 #[pyfunction]
 pub(crate) fn quantization_scores_into<'py>(
-    py: Python<'py>,
     codes: Codes<'py>,
     tables: Tables<'py>,
     mut out: PyReadwriteArray2<'py, f64>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<()> {
     let out = out.as_slice_mut()?;
-    with_codes_and_tables!(codes, tables, |c, t| write(py, &c, t.as_array(), out, n_threads))
-}
-
-fn write<T: histrs::Real, C: core::Code + numpy::Element>(
-    py: Python<'_>,
-    codes: &PyReadonlyArray2<'_, C>,
-    tables: ArrayView3<'_, T>,
-    out: &mut [f64],
-    n_threads: usize,
-) -> PyResult<()> {
-    let codes = codes.as_array();
-    with_executor(py, n_threads, |e| core::code_scores_into(e, codes, tables, out))
+    with_codes_and_tables!(&codes, &tables, |c, t| {
+        n_threads.run(|e| core::code_scores_into(e, c, t, out))
+    })
 }
 
 /// Sums of the weights of the rows that share a code, of the shape (blocks, codewords, classes).
 #[pyfunction]
 pub(crate) fn quantization_sums<'py>(
-    py: Python<'py>,
     codes: Codes<'py>,
     n_codes: usize,
     weights: PyReadonlyArray2<'py, f64>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyArray3<f64>>> {
     let weights = weights.as_array();
-    let sums = match &codes {
-        Codes::Short(codes) => {
-            let codes = codes.as_array();
-            with_executor(py, n_threads, |e| core::code_sums(e, codes, n_codes, weights))?
-        }
-        Codes::Long(codes) => {
-            let codes = codes.as_array();
-            with_executor(py, n_threads, |e| core::code_sums(e, codes, n_codes, weights))?
-        }
-    };
-    Ok(sums.into_pyarray(py))
+    with_codes!(&codes, |c| n_threads.array(|e| core::code_sums(e, c, n_codes, weights)))
 }
 
 /// The rows of least sums of table entries and these sums, a query per row; `biases` has the dtype of
@@ -162,16 +146,19 @@ pub(crate) fn quantization_neighbors<'py>(
     biases: Biases<'py>,
     lists: Option<Lists<'py>>,
     n_neighbors: usize,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Found<'py>> {
-    let at = (lists, n_neighbors, n_threads);
-    match (codes, tables, biases) {
-        (Codes::Short(c), Either::F64(t), Either::F64(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Short(c), Either::F32(t), Either::F32(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Long(c), Either::F64(t), Either::F64(b)) => neighbors(py, &c, &t, &b, at),
-        (Codes::Long(c), Either::F32(t), Either::F32(b)) => neighbors(py, &c, &t, &b, at),
-        _ => Err(PyTypeError::new_err("tables and biases must have the same dtype")),
-    }
+    with_codes!(&codes, |c| with_alike!((&tables, &biases), "tables and biases", |t, b| {
+        let b = (!b.is_empty()).then_some(b);
+        let (rows, sums) = match &lists {
+            None => n_threads.run(|e| core::neighbors(e, c, t, b, n_neighbors)),
+            Some((starts, probed)) => {
+                let (starts, probed) = (starts.as_slice()?, probed.as_array());
+                n_threads.run(|e| core::neighbors_in_lists(e, c, t, b, starts, probed, n_neighbors))
+            }
+        }?;
+        Ok((rows.into_pyarray(py), sums.into_pyarray(py).into_any()))
+    }))
 }
 
 /// Where lists of rows begin, and which of them each query looks into.
@@ -179,55 +166,19 @@ type Lists<'py> = (PyReadonlyArray1<'py, i64>, PyReadonlyArray2<'py, bool>);
 
 type Found<'py> = (Bound<'py, PyArray2<i64>>, Bound<'py, PyAny>);
 
-fn neighbors<'py, T: histrs::Real + numpy::Element, C: core::Code + numpy::Element>(
-    py: Python<'py>,
-    codes: &PyReadonlyArray2<'_, C>,
-    tables: &PyReadonlyArray3<'_, T>,
-    biases: &PyReadonlyArray1<'_, T>,
-    (lists, n_neighbors, n_threads): (Option<Lists<'py>>, usize, usize),
-) -> PyResult<Found<'py>> {
-    let (codes, tables, biases) = (codes.as_array(), tables.as_array(), biases.as_array());
-    let biases = (!biases.is_empty()).then_some(biases);
-    let (rows, sums) = match &lists {
-        None => {
-            with_executor(py, n_threads, |e| core::neighbors(e, codes, tables, biases, n_neighbors))
-        }
-        Some((starts, probed)) => {
-            let (starts, probed) = (starts.as_slice()?, probed.as_array());
-            with_executor(py, n_threads, |e| {
-                core::neighbors_in_lists(e, codes, tables, biases, starts, probed, n_neighbors)
-            })
-        }
-    }?;
-    Ok((rows.into_pyarray(py), sums.into_pyarray(py).into_any()))
-}
-
 /// Squared distances, or inner products, of queries and their candidates among rows.
 #[pyfunction]
 pub(crate) fn candidate_values<'py>(
-    py: Python<'py>,
     rows: EitherArray<'py, Ix2>,
     queries: EitherArray<'py, Ix2>,
     candidates: PyReadonlyArray2<'py, i64>,
     inner: bool,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let at = (candidates.as_array(), inner, n_threads);
-    match (&rows, &queries) {
-        (Either::F64(x), Either::F64(q)) => values(py, x.as_array(), q.as_array(), at),
-        (Either::F32(x), Either::F32(q)) => values(py, x.as_array(), q.as_array(), at),
-        _ => Err(PyTypeError::new_err("rows and queries must have the same dtype")),
-    }
-}
-
-fn values<'py, T: histrs::Real + numpy::Element>(
-    py: Python<'py>,
-    rows: ArrayView2<'_, T>,
-    queries: ArrayView2<'_, T>,
-    (candidates, inner, n_threads): (ArrayView2<'_, i64>, bool, usize),
-) -> PyResult<Bound<'py, PyAny>> {
-    let work = |e: &histrs::Executor| core::candidate_values(e, rows, queries, candidates, inner);
-    Ok(with_executor(py, n_threads, work)?.into_pyarray(py).into_any())
+    let candidates = candidates.as_array();
+    with_alike!((&rows, &queries), "rows and queries", |x, q| {
+        n_threads.any(|e| core::candidate_values(e, x, q, candidates, inner))
+    })
 }
 
 /// The codewords that codes stand for, side by side.
@@ -238,26 +189,18 @@ pub(crate) fn quantization_decode<'py>(
     codebooks: Tables<'py>,
     offsets: PyReadonlyArray1<'py, i64>,
     n_columns: usize,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let at = (offsets.as_slice()?, n_columns, n_threads);
-    with_codes_and_tables!(codes, codebooks, |c, z| decode(py, &c, z.as_array(), at))
-}
-
-fn decode<'py, T: histrs::Element + numpy::Element, C: core::Code + numpy::Element>(
-    py: Python<'py>,
-    codes: &PyReadonlyArray2<'_, C>,
-    codebooks: ArrayView3<'_, T>,
-    (offsets, n_columns, n_threads): (&[i64], usize, usize),
-) -> PyResult<Bound<'py, PyAny>> {
-    let codes = codes.as_array();
-    filled(py, (codes.nrows(), n_columns), |out| {
-        with_executor(py, n_threads, |e| core::decode_into(e, codes, codebooks, offsets, out))
+    let offsets = offsets.as_slice()?;
+    with_codes_and_tables!(&codes, &codebooks, |c, z| {
+        filled(py, (c.nrows(), n_columns), |out| {
+            n_threads.run(|e| core::decode_into(e, c, z, offsets, out))
+        })
     })
 }
 
 /// Fails at the first entry that is not finite.
 #[pyfunction]
-pub(crate) fn check_finite(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<()> {
-    with_histograms!(&x, |x| with_executor(py, n_threads, |e| x.check_finite(e, "X")))
+pub(crate) fn check_finite(x: Histograms<'_>, n_threads: Threads<'_>) -> PyResult<()> {
+    with_histograms!(&x, |x| n_threads.run(|e| x.check_finite(e, "X")))
 }

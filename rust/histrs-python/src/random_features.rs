@@ -2,12 +2,12 @@
 
 use histrs::Executor;
 use histrs::random_features as core;
-use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::chi2::AdditiveMap;
 use crate::convert::{Histograms, filled_into, with_histograms};
-use crate::executor::{call, with_executor};
+use crate::executor::{Threads, call};
 
 /// Random features of the exponential chi-square kernel.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -49,12 +49,12 @@ impl ExpChi2Features {
         &self,
         py: Python<'py>,
         x: Histograms<'py>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
         out: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         with_histograms!(&x, |x| {
             filled_into(py, (x.n_rows(), self.0.n_features()), out, |out| {
-                with_executor(py, n_threads, |e| self.0.transform_into(e, &x, out))
+                n_threads.run(|e| self.0.transform_into(e, &x, out))
             })
         })
     }
@@ -62,16 +62,15 @@ impl ExpChi2Features {
     #[pyo3(signature = (x, coefficients, intercepts, n_threads))]
     fn scores<'py>(
         &self,
-        py: Python<'py>,
         x: Histograms<'py>,
         coefficients: PyReadonlyArray2<'py, f64>,
         intercepts: PyReadonlyArray1<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (coefficients, intercepts) = (coefficients.as_array(), intercepts.as_slice()?);
         with_histograms!(&x, |x| {
             let work = |e: &Executor| self.0.scores(e, &x, coefficients, intercepts);
-            Ok(with_executor(py, n_threads, work)?.into_pyarray(py).into_any())
+            n_threads.any(work)
         })
     }
 }

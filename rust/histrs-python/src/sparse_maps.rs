@@ -5,7 +5,7 @@ use numpy::{IntoPyArray, PyArray1, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, csr_parts, with_histograms};
-use crate::executor::{call, to_python, with_executor};
+use crate::executor::{Threads, call, to_python};
 
 /// The map of an additive kernel.
 #[pyclass(frozen, module = "histrs._histrs")]
@@ -29,11 +29,9 @@ impl SparseAdditiveMap {
         &self,
         py: Python<'py>,
         x: Histograms<'py>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        with_histograms!(&x, |x| {
-            csr_parts(py, with_executor(py, n_threads, |e| self.0.transform(e, &x))?)
-        })
+        with_histograms!(&x, |x| csr_parts(py, n_threads.run(|e| self.0.transform(e, &x))?))
     }
 }
 
@@ -45,12 +43,10 @@ pub(crate) fn column_quantiles<'py>(
     py: Python<'py>,
     x: Histograms<'py>,
     n_levels: usize,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Levels<'py>> {
     let (knots, offsets) =
-        with_histograms!(&x, |x| with_executor(py, n_threads, |e| core::column_quantiles(
-            e, &x, n_levels
-        ))?);
+        with_histograms!(&x, |x| n_threads.run(|e| core::column_quantiles(e, &x, n_levels))?);
     Ok((knots.into_pyarray(py), offsets.into_pyarray(py)))
 }
 
@@ -62,12 +58,9 @@ pub(crate) fn sparse_codes<'py>(
     k_zz: PyReadonlyArray2<'py, f64>,
     n_nonzero: usize,
     selection: &str,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let selection = selection.parse().map_err(to_python)?;
     let (k_xz, k_zz) = (k_xz.as_array(), k_zz.as_array());
-    csr_parts(
-        py,
-        with_executor(py, n_threads, |e| core::sparse_codes(e, k_xz, k_zz, n_nonzero, selection))?,
-    )
+    csr_parts(py, n_threads.run(|e| core::sparse_codes(e, k_xz, k_zz, n_nonzero, selection))?)
 }

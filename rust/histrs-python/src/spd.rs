@@ -5,19 +5,14 @@ use ndarray::Ix3;
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2, PyReadonlyArray3,
 };
-use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 
-use crate::convert::{Either, EitherArray, with_either};
-use crate::executor::{to_python, with_executor};
+use crate::convert::{EitherArray, with_alike, with_either};
+use crate::executor::{Threads, to_python};
 use crate::neighborhood::labels_of;
 
 /// A stack of matrices of shape `(n, p, p)`.
 type Stack<'py> = EitherArray<'py, Ix3>;
-
-fn different_dtypes() -> PyErr {
-    PyTypeError::new_err("X and Y must have the same dtype")
-}
 
 /// Defines a function of all pairs and a function of pairs in turn.
 macro_rules! distance {
@@ -26,51 +21,29 @@ macro_rules! distance {
         #[pyfunction]
         #[pyo3(signature = (x, y, n_threads))]
         pub(crate) fn $all<'py>(
-            py: Python<'py>,
             x: Stack<'py>,
             y: Option<Stack<'py>>,
-            n_threads: usize,
+            n_threads: Threads<'py>,
         ) -> PyResult<Bound<'py, PyAny>> {
-            match (&x, &y) {
-                (Either::F64(x), None) => {
+            match &y {
+                None => with_either!(&x, |x| {
                     let x = x.as_array();
-                    Ok(with_executor(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
-                }
-                (Either::F32(x), None) => {
-                    let x = x.as_array();
-                    Ok(with_executor(py, n_threads, |e| core::$all(e, x, None))?.into_pyarray(py).into_any())
-                }
-                (Either::F64(x), Some(Either::F64(y))) => {
-                    let (x, y) = (x.as_array(), Some(y.as_array()));
-                    Ok(with_executor(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
-                }
-                (Either::F32(x), Some(Either::F32(y))) => {
-                    let (x, y) = (x.as_array(), Some(y.as_array()));
-                    Ok(with_executor(py, n_threads, |e| core::$all(e, x, y))?.into_pyarray(py).into_any())
-                }
-                _ => Err(different_dtypes()),
+                    n_threads.any(|e| core::$all(e, x, None))
+                }),
+                Some(y) => with_alike!((&x, y), "X and Y", |x, y| {
+                    n_threads.any(|e| core::$all(e, x, Some(y)))
+                }),
             }
         }
 
         $(#[$doc])*
         #[pyfunction]
         pub(crate) fn $paired<'py>(
-            py: Python<'py>,
             x: Stack<'py>,
             y: Stack<'py>,
-            n_threads: usize,
+            n_threads: Threads<'py>,
         ) -> PyResult<Bound<'py, PyAny>> {
-            match (&x, &y) {
-                (Either::F64(x), Either::F64(y)) => {
-                    let (x, y) = (x.as_array(), y.as_array());
-                    Ok(with_executor(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
-                }
-                (Either::F32(x), Either::F32(y)) => {
-                    let (x, y) = (x.as_array(), y.as_array());
-                    Ok(with_executor(py, n_threads, |e| core::$paired(e, x, y))?.into_pyarray(py).into_any())
-                }
-                _ => Err(different_dtypes()),
-            }
+            with_alike!((&x, &y), "X and Y", |x, y| n_threads.any(|e| core::$paired(e, x, y)))
         }
     };
 }
@@ -98,12 +71,11 @@ pub(crate) fn compression_loss<'py>(
     prototype_labels: PyReadonlyArray1<'py, i64>,
     weights: Option<PyReadonlyArray1<'py, f64>>,
     gamma: f64,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<LossAndSums<'py>> {
     let (x, prototypes) = (x.as_array(), prototypes.as_array());
     let labels = labels_of(&labels, &prototype_labels, weights.as_ref())?;
-    let result =
-        with_executor(py, n_threads, |e| core::compression_loss(e, x, prototypes, labels, gamma))?;
+    let result = n_threads.run(|e| core::compression_loss(e, x, prototypes, labels, gamma))?;
     let (sums, weights) = (result.inverse_sums, result.weight_sums);
     Ok((result.loss, sums.into_pyarray(py), weights.into_pyarray(py)))
 }
@@ -111,16 +83,14 @@ pub(crate) fn compression_loss<'py>(
 /// Coordinates in the tangent space at a reference, a row for each matrix.
 #[pyfunction]
 pub(crate) fn tangent_vectors<'py>(
-    py: Python<'py>,
     x: Stack<'py>,
     whitener: Option<PyReadonlyArray2<'py, f64>>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let whitener = whitener.as_ref().map(PyReadonlyArray2::as_array);
     with_either!(&x, |x| {
         let x = x.as_array();
-        let rows = with_executor(py, n_threads, |e| core::tangent_vectors(e, x, whitener))?;
-        Ok(rows.into_pyarray(py).into_any())
+        n_threads.any(|e| core::tangent_vectors(e, x, whitener))
     })
 }
 
@@ -137,7 +107,7 @@ pub(crate) fn dispersion_mean<'py>(
     start: Option<PyReadonlyArray2<'py, f64>>,
     tol: f64,
     max_iter: usize,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<MeanStepsResidual<'py>> {
     let dispersion: core::Dispersion = dispersion.parse().map_err(to_python)?;
     let (weights, start) = (weights.as_slice()?, start.as_ref().map(PyReadonlyArray2::as_array));
@@ -145,9 +115,7 @@ pub(crate) fn dispersion_mean<'py>(
         core::MeanParameters::default().with_start(start).with_tol(tol).with_max_iter(max_iter);
     let mean = with_either!(&x, |x| {
         let x = x.as_array();
-        with_executor(py, n_threads, |e| {
-            core::dispersion_mean(e, x, weights, dispersion, parameters)
-        })?
+        n_threads.run(|e| core::dispersion_mean(e, x, weights, dispersion, parameters))?
     });
     Ok((mean.matrix.into_pyarray(py), mean.n_iter, mean.residual))
 }
@@ -178,12 +146,12 @@ pub(crate) fn signal_covariances<'py>(
     py: Python<'py>,
     x: Stack<'py>,
     shrinkage: Shrinkage,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<CovariancesAndFlat<'py>> {
     let shrinkage: core::Shrinkage = shrinkage.try_into().map_err(to_python)?;
     with_either!(&x, |x| {
         let x = x.as_array();
-        let result = with_executor(py, n_threads, |e| core::signal_covariances(e, x, shrinkage))?;
+        let result = n_threads.run(|e| core::signal_covariances(e, x, shrinkage))?;
         Ok((result.covariances.into_pyarray(py).into_any(), result.flat))
     })
 }

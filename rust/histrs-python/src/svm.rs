@@ -7,7 +7,7 @@ use numpy::{
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, filled, with_histograms};
-use crate::executor::{to_python, with_executor};
+use crate::executor::{Threads, to_python};
 
 type Matrix<'py> = PyReadonlyArray2<'py, f64>;
 type Vector<'py> = PyReadonlyArray1<'py, f64>;
@@ -27,7 +27,7 @@ pub(crate) fn svm_epoch<'py>(
     order: PyReadonlyArray1<'py, i64>,
     coef: Matrix<'py>,
     steps: (f64, f64, f64, f64),
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
     let (margin, eta, alpha, smoothing) = steps;
     let steps = core::SgdParameters::default()
@@ -38,7 +38,7 @@ pub(crate) fn svm_epoch<'py>(
     let (signs, weights, coef) = (signs.as_array(), weights.as_array(), coef.as_array());
     let order = order.as_slice()?;
     let learned = with_histograms!(&x, |x| {
-        with_executor(py, n_threads, |e| core::epoch(e, &x, signs, weights, order, coef, steps))?
+        n_threads.run(|e| core::epoch(e, &x, signs, weights, order, coef, steps))?
     });
     Ok(learned.into_pyarray(py))
 }
@@ -50,7 +50,7 @@ pub(crate) fn svm_scores<'py>(
     x: Histograms<'py>,
     coef: Matrix<'py>,
     units: Option<(Vector<'py>, Vector<'py>)>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let coef = coef.as_array();
     let units = match &units {
@@ -61,7 +61,7 @@ pub(crate) fn svm_scores<'py>(
     };
     with_histograms!(&x, |x| {
         filled(py, (x.n_rows(), coef.nrows()), |out| {
-            with_executor(py, n_threads, |e| core::scores_into(e, &x, units, coef, out))
+            n_threads.run(|e| core::scores_into(e, &x, units, coef, out))
         })
     })
 }
@@ -83,12 +83,12 @@ pub(crate) fn svm_line_losses<'py>(
     end: Matrix<'py>,
     targets: Targets<'py>,
     points: Matrix<'py>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<(NewMatrix<'py>, NewMatrix<'py>)> {
     let loss = loss.parse().map_err(to_python)?;
     let line = core::Line::new(start.as_array(), end.as_array());
     let (targets, points) = (targets!(targets), points.as_array());
-    let found = with_executor(py, n_threads, |e| line.losses(e, loss, &targets, points))?;
+    let found = n_threads.run(|e| line.losses(e, loss, &targets, points))?;
     Ok((found.map(|at| at.loss).into_pyarray(py), found.map(|at| at.slope).into_pyarray(py)))
 }
 
@@ -104,7 +104,7 @@ pub(crate) fn svm_line_minima<'py>(
     targets: Targets<'py>,
     norms: (Vector<'py>, Vector<'py>, Vector<'py>),
     values: Vector<'py>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<(NewVector<'py>, NewVector<'py>)> {
     let loss = loss.parse().map_err(to_python)?;
     let line = core::Line::new(start.as_array(), end.as_array());
@@ -112,8 +112,7 @@ pub(crate) fn svm_line_minima<'py>(
     let norms = first.iter().zip(mixed).zip(last);
     let norms: Vec<_> = norms.map(|((u, uv), v)| core::LineNorm::new(*u, *uv, *v)).collect();
     let (targets, values) = (targets!(targets), values.as_slice()?);
-    let minima =
-        with_executor(py, n_threads, |e| line.minimise(e, loss, &targets, &norms, values))?;
+    let minima = n_threads.run(|e| line.minimise(e, loss, &targets, &norms, values))?;
     let (points, values): (Vec<f64>, Vec<f64>) =
         minima.iter().map(|least| (least.point, least.value)).unzip();
     Ok((points.into_pyarray(py), values.into_pyarray(py)))
@@ -131,12 +130,12 @@ pub(crate) fn svm_line_step<'py>(
     targets: Targets<'py>,
     best: Vector<'py>,
     cut: Vector<'py>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<(NewVector<'py>, NewVector<'py>)> {
     let loss = loss.parse().map_err(to_python)?;
     let line = core::LineMut::new(start.as_array_mut(), end.as_array_mut());
     let (targets, best, cut) = (targets!(targets), best.as_slice()?, cut.as_slice()?);
-    let tangents = with_executor(py, n_threads, |e| line.step(e, loss, &targets, best, cut))?;
+    let tangents = n_threads.run(|e| line.step(e, loss, &targets, best, cut))?;
     let (losses, offsets): (Vec<f64>, Vec<f64>) =
         tangents.iter().map(|tangent| (tangent.loss, tangent.offset)).unzip();
     Ok((losses.into_pyarray(py), offsets.into_pyarray(py)))
@@ -151,12 +150,10 @@ pub(crate) fn svm_simplex_maximum<'py>(
     alpha: Vector<'py>,
     tol: f64,
     max_steps: usize,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<(NewVector<'py>, f64)> {
     let (h, b) = (h.as_array(), b.as_slice()?);
     let mut alpha = alpha.as_slice()?.to_vec();
-    let bound = with_executor(py, n_threads, |e| {
-        core::simplex_maximum(e, h, b, &mut alpha, tol, max_steps)
-    })?;
+    let bound = n_threads.run(|e| core::simplex_maximum(e, h, b, &mut alpha, tol, max_steps))?;
     Ok((alpha.into_pyarray(py), bound))
 }

@@ -1,7 +1,7 @@
 //! Optimal transport.
 
 use histrs::transport as core;
-use histrs::{Element, Executor, HistogramMatrix};
+use histrs::{Element, Executor};
 use numpy::{
     IntoPyArray, PyArray1, PyArray2, PyArray3, PyReadonlyArray1, PyReadonlyArray2,
     PyReadwriteArray3,
@@ -9,7 +9,7 @@ use numpy::{
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, with_histograms, with_pair};
-use crate::executor::{to_python, with_executor};
+use crate::executor::{Threads, to_python};
 use crate::neighborhood::labels_of;
 
 type Matrix<'py> = Bound<'py, PyArray2<f64>>;
@@ -51,7 +51,7 @@ pub(crate) fn sinkhorn_distances<'py>(
     max_iter: usize,
     regularized: bool,
     potentials: bool,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Distances<'py>> {
     let options = core::Sinkhorn::new(reg)
         .with_tol(tol)
@@ -59,19 +59,10 @@ pub(crate) fn sinkhorn_distances<'py>(
         .with_regularized(regularized)
         .with_potentials(potentials);
     let m = m.core()?;
-    with_pair!(&x, y, |left, right| distances(py, &left, right, &m, &options, n_threads))
-}
-
-fn distances<'a, 'py, T: Element + numpy::Element>(
-    py: Python<'py>,
-    x: &HistogramMatrix<'a, T>,
-    y: Option<&HistogramMatrix<'a, T>>,
-    m: &core::Costs<'a>,
-    options: &core::Sinkhorn,
-    n_threads: usize,
-) -> PyResult<Distances<'py>> {
-    let work = |exec: &Executor| core::sinkhorn_distances(exec, x, y, m.clone(), options);
-    Ok(converted(py, with_executor(py, n_threads, work)?))
+    with_pair!(&x, y, |left, right| {
+        let work = |e: &Executor| core::sinkhorn_distances(e, &left, right, m.clone(), &options);
+        Ok(converted(py, n_threads.run(work)?))
+    })
 }
 
 fn converted<T: Element + numpy::Element>(
@@ -103,7 +94,7 @@ pub(crate) fn relaxed_distances<'py>(
     max_iter: usize,
     cost: &str,
     potentials: bool,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Distances<'py>> {
     let relaxation = penalties.map_or(core::Relaxation::Mass(mass), core::Relaxation::Penalties);
     let cost: core::Cost = cost.parse().map_err(to_python)?;
@@ -115,7 +106,7 @@ pub(crate) fn relaxed_distances<'py>(
     let m = m.as_array();
     with_pair!(&x, y, |left, right| {
         let work = |e: &Executor| core::relaxed_distances(e, &left, right, m, &options);
-        Ok(converted(py, with_executor(py, n_threads, work)?))
+        Ok(converted(py, n_threads.run(work)?))
     })
 }
 
@@ -123,14 +114,12 @@ pub(crate) fn relaxed_distances<'py>(
 #[pyfunction]
 #[pyo3(signature = (x, y, n_threads))]
 pub(crate) fn check_masses(
-    py: Python<'_>,
     x: Histograms<'_>,
     y: Option<Histograms<'_>>,
-    n_threads: usize,
+    n_threads: Threads<'_>,
 ) -> PyResult<()> {
-    with_pair!(&x, y, |left, right| with_executor(py, n_threads, |e| {
-        core::check_masses(e, &left, right).map(drop)
-    }))
+    with_pair!(&x, y, |left, right| n_threads
+        .run(|e| core::check_masses(e, &left, right).map(drop)))
 }
 
 type Pairs<'py> = (Bound<'py, PyAny>, Bound<'py, PyArray1<f64>>);
@@ -151,7 +140,7 @@ pub(crate) fn sinkhorn_pairs<'py>(
     tol: f64,
     max_iter: usize,
     regularized: bool,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Pairs<'py>> {
     let options = core::Sinkhorn::new(reg)
         .with_tol(tol)
@@ -165,7 +154,7 @@ pub(crate) fn sinkhorn_pairs<'py>(
         let work = |e: &Executor| {
             core::sinkhorn_pairs(e, &left, right, &pairs, starts, m.clone(), &options)
         };
-        let found = with_executor(py, n_threads, work)?;
+        let found = n_threads.run(work)?;
         Ok((found.values.into_pyarray(py).into_any(), found.errors.into_pyarray(py)))
     })
 }
@@ -185,14 +174,14 @@ pub(crate) fn sinkhorn_barycenters<'py>(
     tol: f64,
     max_iter: usize,
     debiased: bool,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Barycenters<'py>> {
     let options =
         core::Barycenter::new(reg).with_tol(tol).with_max_iter(max_iter).with_debiased(debiased);
     let (weights, m) = (weights.as_array(), m.core()?);
     with_histograms!(&x, |x| {
         let work = |e: &Executor| core::sinkhorn_barycenters(e, &x, weights, m.clone(), &options);
-        let found = with_executor(py, n_threads, work)?;
+        let found = n_threads.run(work)?;
         Ok((
             found.values.into_pyarray(py),
             found.errors.into_pyarray(py),
@@ -205,16 +194,15 @@ pub(crate) fn sinkhorn_barycenters<'py>(
 #[pyfunction]
 #[pyo3(signature = (x, y, m, n_threads))]
 pub(crate) fn emd_distances<'py>(
-    py: Python<'py>,
     x: Histograms<'py>,
     y: Option<Histograms<'py>>,
     m: PyReadonlyArray2<'py, f64>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let m = m.as_array();
     with_pair!(&x, y, |left, right| {
         let work = |e: &Executor| core::emd_distances(e, &left, right, m);
-        Ok(with_executor(py, n_threads, work)?.into_pyarray(py).into_any())
+        n_threads.any(work)
     })
 }
 
@@ -222,20 +210,19 @@ pub(crate) fn emd_distances<'py>(
 #[pyfunction]
 #[pyo3(signature = (x, y, rows, columns, m, n_threads))]
 pub(crate) fn emd_pairs<'py>(
-    py: Python<'py>,
     x: Histograms<'py>,
     y: Histograms<'py>,
     rows: PyReadonlyArray1<'py, i64>,
     columns: PyReadonlyArray1<'py, i64>,
     m: PyReadonlyArray2<'py, f64>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let pairs = pairs_of(&rows, &columns)?;
     let (m, y) = (m.as_array(), Some(y));
     with_pair!(&x, y, |left, right| {
         let right = right.unwrap_or(&left);
         let work = |e: &Executor| core::emd_pairs(e, &left, right, &pairs, m);
-        Ok(with_executor(py, n_threads, work)?.into_pyarray(py).into_any())
+        n_threads.any(work)
     })
 }
 
@@ -247,10 +234,10 @@ pub(crate) fn emd_plan<'py>(
     a: PyReadonlyArray1<'py, f64>,
     b: PyReadonlyArray1<'py, f64>,
     m: PyReadonlyArray2<'py, f64>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<Option<Matrix<'py>>> {
     let (a, b, m) = (a.as_array(), b.as_array(), m.as_array());
-    let plan = with_executor(py, n_threads, |e| core::emd_plan(e, a, b, m))?;
+    let plan = n_threads.run(|e| core::emd_plan(e, a, b, m))?;
     Ok(plan.map(|plan| plan.into_pyarray(py)))
 }
 
@@ -282,7 +269,7 @@ pub(crate) fn histogram_compression_loss<'py>(
     tol: f64,
     max_iter: usize,
     starts: Option<PyReadwriteArray3<'py, f32>>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<LossAndGradient<'py>> {
     let options = core::Sinkhorn::new(reg).with_tol(tol).with_max_iter(max_iter);
     let labels = labels_of(&labels, &prototype_labels, weights.as_ref())?;
@@ -294,7 +281,7 @@ pub(crate) fn histogram_compression_loss<'py>(
         let work = |e: &Executor| {
             core::histogram_compression_loss(e, pair, labels, m.clone(), gamma, &options, starts)
         };
-        let found = with_executor(py, n_threads, work)?;
+        let found = n_threads.run(work)?;
         Ok((found.loss, found.gradient.into_pyarray(py), found.error))
     })
 }

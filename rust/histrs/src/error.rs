@@ -3,10 +3,33 @@
 /// Result of every fallible function of the crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Everything that can go wrong, with the index and the cure in the message.
-#[derive(Debug, Clone, PartialEq)]
-#[non_exhaustive]
-pub enum Error {
+/// The errors, with the message of each beside it.
+macro_rules! errors {
+    ($(
+        $(#[$meta:meta])*
+        $variant:ident $({ $($(#[$of_field:meta])* $field:ident: $type:ty,)+ })? $(($what:ident: $inner:ty))?
+        => $message:literal $(, $argument:ident = $value:expr)?;
+    )+) => {
+        /// Everything that can go wrong, with the index and the cure in the message.
+        #[derive(Debug, Clone, PartialEq)]
+        #[non_exhaustive]
+        pub enum Error {
+            $($(#[$meta])* $variant $({ $($(#[$of_field])* $field: $type,)+ })? $(($inner))?,)+
+        }
+
+        impl std::fmt::Display for Error {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                match self {
+                    $(Self::$variant $({ $($field),+ })? $(($what))? => {
+                        write!(f, $message $(, $argument = $value)?)
+                    })+
+                }
+            }
+        }
+    };
+}
+
+errors! {
     /// A histogram entry is below zero.
     Negative {
         /// Name of the argument.
@@ -17,7 +40,8 @@ pub enum Error {
         column: usize,
         /// The entry.
         value: f64,
-    },
+    } => "{name}[{row}, {column}] = {value}: histograms are non-negative; clip the column at 0, or \
+        shift it by its minimum";
     /// An entry is NaN or infinite.
     NotFinite {
         /// Name of the argument.
@@ -28,14 +52,16 @@ pub enum Error {
         column: usize,
         /// The entry.
         value: f64,
-    },
+    } => "{name}[{row}, {column}] = {found}: Input {name} contains NaN or infinity; impute or drop \
+        the row", found = display_non_finite(*value);
     /// The entries of a row have no finite sum.
     SumTooLarge {
         /// Name of the argument.
         name: &'static str,
         /// Its row.
         row: usize,
-    },
+    } => "The entries of {name}[{row}] sum to more than their precision holds; divide all rows by \
+        a scale";
     /// An entry of a matrix in a stack is NaN or infinite.
     MatrixNotFinite {
         /// Name of the argument.
@@ -48,7 +74,9 @@ pub enum Error {
         column: usize,
         /// The entry.
         value: f64,
-    },
+    } => "{name}[{matrix}, {row}, {column}] = {found}: Input {name} contains NaN or infinity; drop \
+        the matrix, or compute it from samples without missing values",
+        found = display_non_finite(*value);
     /// A matrix in a stack is not symmetric.
     NotSymmetric {
         /// Name of the argument.
@@ -63,7 +91,9 @@ pub enum Error {
         value: f64,
         /// The entry across the diagonal.
         mirrored: f64,
-    },
+    } => "{name}[{matrix}] is not symmetric: {name}[{matrix}, {row}, {column}] = {value}, but \
+        {name}[{matrix}, {column}, {row}] = {mirrored}; if the difference is rounding, pass the \
+        mean of the matrix and its transpose";
     /// A matrix in a stack is not positive definite.
     NotPositiveDefinite {
         /// Name of the argument.
@@ -74,7 +104,8 @@ pub enum Error {
         pivot: usize,
         /// The pivot.
         value: f64,
-    },
+    } => "{name}[{matrix}] is not positive definite: pivot {pivot} of its Cholesky factorisation \
+        is {value:e}; give a covariance of more samples than rows, or shrink it";
     /// A matrix in a stack is singular, as far as rounding lets anyone tell.
     Singular {
         /// Name of the argument.
@@ -85,19 +116,24 @@ pub enum Error {
         rank: usize,
         /// Its number of rows.
         size: usize,
-    },
+    } => "{name}[{matrix}] is not positive definite: it is singular, of rank {rank} in {size} \
+        dimensions; shrink it, or project all matrices on their common range (signals \
+        re-referenced to their average lose one rank, and fewer samples than rows have no more \
+        than samples)";
     /// Two matrices differ by more than double precision resolves.
     TooFarApart {
         /// Number of the matrix in `X`.
         x: usize,
         /// Number of the matrix in `Y`.
         y: usize,
-    },
+    } => "X[{x}] and Y[{y}] are too far apart, or too nearly singular, for double precision: the \
+        eigenvalues of X^-1 Y span more than 16 decimal digits; shrink them";
     /// A matrix differs from a reference by more than double precision resolves.
     TooFarFromReference {
         /// Number of the matrix in `X`.
         matrix: usize,
-    },
+    } => "X[{matrix}] is too far from the reference, or too nearly singular, for double precision; \
+        shrink it";
     /// A value of a signal is NaN or infinite.
     SignalNotFinite {
         /// Name of the argument.
@@ -110,12 +146,14 @@ pub enum Error {
         time: usize,
         /// The value.
         value: f64,
-    },
+    } => "{name}[{trial}, {channel}, {time}] = {found}: Input {name} contains NaN or infinity; \
+        drop trial {trial}, or interpolate channel {channel}", found = display_non_finite(*value);
     /// The squares of a signal overflow.
     SignalTooLarge {
         /// Number of the trial.
         trial: usize,
-    },
+    } => "X[{trial}] has values whose squares overflow; divide the signals by a constant, as a \
+        change of their unit does";
     /// Two arguments disagree about a length.
     Shape {
         /// Which length.
@@ -126,16 +164,16 @@ pub enum Error {
         expected: usize,
         /// What to do about it.
         cure: &'static str,
-    },
+    } => "{what} is {found}, expected {expected}: {cure}";
     /// The parts of a CSR matrix do not form a matrix.
-    MalformedCsr(String),
+    MalformedCsr(what: String) => "malformed CSR matrix: {what}; check the parts";
     /// More rows than the row index can count.
     TooManyRows {
         /// Number of rows.
         found: usize,
         /// The largest number of rows.
         limit: usize,
-    },
+    } => "{found} rows are more than the {limit} that the row index can address; split the data";
     /// A code has no codeword.
     CodeOutOfRange {
         /// Row of the first offending code.
@@ -146,7 +184,8 @@ pub enum Error {
         code: usize,
         /// Number of codewords.
         n_codes: usize,
-    },
+    } => "codes[{row}, {block}] = {code}: there are {n_codes} codewords, numbered from 0; encode \
+        the rows with the quantizer whose codebooks are used";
     /// A parameter or an argument is not what it may be.
     Parameter {
         /// Its name.
@@ -155,12 +194,12 @@ pub enum Error {
         value: Value,
         /// What it must be.
         expected: &'static str,
-    },
+    } => "{name} = {value}: {expected}", value = value.judged();
     /// A matrix is not laid out row after row.
     NotInRows {
         /// Name of the argument.
         name: &'static str,
-    },
+    } => "{name} is not laid out row after row: pass a copy in C order";
     /// An entry of a cost matrix is negative or NaN.
     GroundDistance {
         /// Row of the first offending entry.
@@ -169,21 +208,24 @@ pub enum Error {
         column: usize,
         /// The entry.
         value: f64,
-    },
+    } => "M[{row}, {column}] = {value}: costs must not be negative, and are infinite where \
+        transport is forbidden; replace the entry";
     /// Histograms have no barycentre.
     NoBarycenter {
         /// Row of the histogram.
         row: usize,
         /// The bin.
         bin: usize,
-    },
+    } => "X[{row}] has mass in bin {bin}: M allows no move from there to a bin that all other rows \
+        reach; make more entries of M finite";
     /// What has no meaning but for a symmetric cost matrix.
     NotSymmetricDistance {
         /// Row of the first offending entry.
         row: usize,
         /// Its column.
         column: usize,
-    },
+    } => "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre \
+        needs the same finite cost in both directions; pass the mean of M and its transpose";
     /// A histogram has less mass than is to move.
     TooLittle {
         /// Name of the argument.
@@ -194,7 +236,8 @@ pub enum Error {
         mass: f64,
         /// What is to move.
         expected: f64,
-    },
+    } => "{name}[{row}] sums to {mass}, but mass = {expected}: give at most the smallest sum of a \
+        row, or leave mass out to move the smaller mass of each pair";
     /// Histograms between which there is no transport.
     Mass {
         /// Name of the argument.
@@ -205,198 +248,60 @@ pub enum Error {
         mass: f64,
         /// The mass of the first row of `X`.
         expected: f64,
-    },
+    } => "{name}[{row}] sums to {mass}, and X[0] to {expected}: transport needs rows of one \
+        positive sum; divide each row by its sum, and drop empty rows";
     /// `HISTRS_SIMD` has a value that is not known.
-    SimdSetting(String),
+    SimdSetting(what: String) => "HISTRS_SIMD = {what:?} is not known: use \"auto\", \"avx512\", \
+        \"avx2\" or \"scalar\", or unset it";
     /// `HISTRS_SIMD` names an instruction set that this machine does not have.
     SimdUnavailable {
         /// The instruction set asked for.
         name: String,
         /// Those that the machine has.
         available: String,
-    },
+    } => "HISTRS_SIMD = {name:?} is not available: this machine has {available}; or unset it";
     /// There is not enough memory.
     OutOfMemory {
         /// Shape of the array that could not be made.
         shape: Vec<usize>,
         /// Its size.
         bytes: u128,
-    },
+    } => "not enough memory for an array of shape {found}: it needs {bytes} bytes; work on fewer \
+        rows at a time", found = display_shape(shape);
     /// A file that holds no model, or none that this version serves.
-    NoModel(String),
+    NoModel(what: String) => "the file holds no model that can be served: {what}; save the model \
+        again";
     /// Probabilities are asked of a model without classes.
-    NoClasses,
+    NoClasses => "the model is a regression, which has no probabilities; ask for predictions";
     /// A file that cannot be read.
     Unreadable {
         /// Where it should be.
         path: String,
         /// What the system said.
         reason: String,
-    },
+    } => "{path} cannot be read: {reason}";
     /// The thread pool could not be made.
     Threads {
         /// Number of threads asked for.
         n_threads: usize,
         /// What the system said.
         reason: String,
-    },
+    } => "could not start {n_threads} threads: {reason}";
     /// There is no such column.
     NoSuchColumn {
         /// Its number.
         column: usize,
         /// Number of columns.
         n_columns: usize,
-    },
+    } => "column {column} of {n_columns}: columns are numbered from 0";
     /// The crate contradicts itself: a defect of it, or of memory that changed during a call.
-    Internal(&'static str),
+    Internal(what: &'static str) => "internal error of histrs: {what}; if no other thread changed \
+        the arguments during the call, please report it";
     /// The caller asked the work to stop.
-    Interrupted,
+    Interrupted => "interrupted";
 }
 
 impl std::error::Error for Error {}
-
-impl std::fmt::Display for Error {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Negative { name, row, column, value } => write!(
-                f,
-                "{name}[{row}, {column}] = {value}: histograms are non-negative; clip the column at 0, or \
-         shift it by its minimum"
-            ),
-            Self::NotFinite { name, row, column, value } => write!(
-                f,
-                "{name}[{row}, {column}] = {}: Input {name} contains NaN or infinity; impute or drop the row",
-                display_non_finite(*value)
-            ),
-            Self::SumTooLarge { name, row } => write!(
-                f,
-                "The entries of {name}[{row}] sum to more than their precision holds; divide all rows by a scale"
-            ),
-            Self::MatrixNotFinite { name, matrix, row, column, value } => write!(
-                f,
-                "{name}[{matrix}, {row}, {column}] = {}: Input {name} contains NaN or infinity; drop the matrix, or compute it from samples without missing values",
-                display_non_finite(*value)
-            ),
-            Self::NotSymmetric { name, matrix, row, column, value, mirrored } => write!(
-                f,
-                "{name}[{matrix}] is not symmetric: {name}[{matrix}, {row}, {column}] = {value}, but \
-         {name}[{matrix}, {column}, {row}] = {mirrored}; if the difference is rounding, pass the mean \
-         of the matrix and its transpose"
-            ),
-            Self::NotPositiveDefinite { name, matrix, pivot, value } => write!(
-                f,
-                "{name}[{matrix}] is not positive definite: pivot {pivot} of its Cholesky factorisation is \
-         {value:e}; give a covariance of more samples than rows, or shrink it"
-            ),
-            Self::Singular { name, matrix, rank, size } => write!(
-                f,
-                "{name}[{matrix}] is not positive definite: it is singular, of rank {rank} in {size} \
-         dimensions; shrink it, or project all matrices on their common range (signals re-referenced \
-         to their average lose one rank, and fewer samples than rows have no more than samples)"
-            ),
-            Self::TooFarApart { x, y } => write!(
-                f,
-                "X[{x}] and Y[{y}] are too far apart, or too nearly singular, for double precision: the \
-         eigenvalues of X^-1 Y span more than 16 decimal digits; shrink them"
-            ),
-            Self::TooFarFromReference { matrix } => write!(
-                f,
-                "X[{matrix}] is too far from the reference, or too nearly singular, for double precision; \
-         shrink it"
-            ),
-            Self::SignalNotFinite { name, trial, channel, time, value } => write!(
-                f,
-                "{name}[{trial}, {channel}, {time}] = {}: Input {name} contains NaN or infinity; drop trial {trial}, or interpolate channel {channel}",
-                display_non_finite(*value)
-            ),
-            Self::SignalTooLarge { trial } => write!(
-                f,
-                "X[{trial}] has values whose squares overflow; divide the signals by a constant, as a \
-         change of their unit does"
-            ),
-            Self::Shape { what, found, expected, cure } => {
-                write!(f, "{what} is {found}, expected {expected}: {cure}")
-            }
-            Self::MalformedCsr(what) => write!(f, "malformed CSR matrix: {what}; check the parts"),
-            Self::TooManyRows { found, limit } => write!(
-                f,
-                "{found} rows are more than the {limit} that the row index can address; split the data"
-            ),
-            Self::CodeOutOfRange { row, block, code, n_codes } => write!(
-                f,
-                "codes[{row}, {block}] = {code}: there are {n_codes} codewords, numbered from 0; encode the \
-         rows with the quantizer whose codebooks are used"
-            ),
-            Self::Parameter { name, value, expected } => {
-                write!(f, "{name} = {value}: {expected}", value = value.judged())
-            }
-            Self::NotInRows { name } => {
-                write!(f, "{name} is not laid out row after row: pass a copy in C order")
-            }
-            Self::GroundDistance { row, column, value } => write!(
-                f,
-                "M[{row}, {column}] = {value}: costs must not be negative, and are infinite where \
-         transport is forbidden; replace the entry"
-            ),
-            Self::NoBarycenter { row, bin } => write!(
-                f,
-                "X[{row}] has mass in bin {bin}: M allows no move from there to a bin that all other rows reach; \
-         make more entries of M finite"
-            ),
-            Self::NotSymmetricDistance { row, column } => write!(
-                f,
-                "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre needs \
-         the same finite cost in both directions; pass the mean of M and its transpose"
-            ),
-            Self::TooLittle { name, row, mass, expected } => write!(
-                f,
-                "{name}[{row}] sums to {mass}, but mass = {expected}: give at most the smallest sum of a \
-         row, or leave mass out to move the smaller mass of each pair"
-            ),
-            Self::Mass { name, row, mass, expected } => write!(
-                f,
-                "{name}[{row}] sums to {mass}, and X[0] to {expected}: transport needs rows of one \
-         positive sum; divide each row by its sum, and drop empty rows"
-            ),
-            Self::SimdSetting(what) => write!(
-                f,
-                "HISTRS_SIMD = {what:?} is not known: use \"auto\", \"avx512\", \"avx2\" or \"scalar\", or \
-         unset it"
-            ),
-            Self::SimdUnavailable { name, available } => write!(
-                f,
-                "HISTRS_SIMD = {name:?} is not available: this machine has {available}; or unset it"
-            ),
-            Self::OutOfMemory { shape, bytes } => write!(
-                f,
-                "not enough memory for an array of shape {}: it needs {bytes} bytes; work on fewer rows at \
-         a time",
-                display_shape(shape)
-            ),
-            Self::NoModel(what) => write!(
-                f,
-                "the file holds no model that can be served: {what}; save the model again"
-            ),
-            Self::NoClasses => write!(
-                f,
-                "the model is a regression, which has no probabilities; ask for predictions"
-            ),
-            Self::Unreadable { path, reason } => write!(f, "{path} cannot be read: {reason}"),
-            Self::Threads { n_threads, reason } => {
-                write!(f, "could not start {n_threads} threads: {reason}")
-            }
-            Self::NoSuchColumn { column, n_columns } => {
-                write!(f, "column {column} of {n_columns}: columns are numbered from 0")
-            }
-            Self::Internal(what) => write!(
-                f,
-                "internal error of histrs: {what}; if no other thread changed the arguments during the call, \
-         please report it"
-            ),
-            Self::Interrupted => write!(f, "interrupted"),
-        }
-    }
-}
 
 /// The value of [`Error::Parameter`].
 #[derive(Debug, Clone, PartialEq)]

@@ -167,6 +167,16 @@ impl Executor {
         Ok(found)
     }
 
+    /// As [`Self::map_blocks`], of so many items at a time.
+    pub(crate) fn map_ranges<R: Send>(
+        &self,
+        n: usize,
+        size: usize,
+        f: impl Fn(Range<usize>) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        self.map_blocks(n.div_ceil(size), |block| f(block * size..n.min((block + 1) * size)))
+    }
+
     /// Calls `work` with every block number below `n_blocks`, in parallel, but for those that are left
     /// when the work is asked to stop. Compiled once, whatever the work is.
     fn for_blocks(&self, n_blocks: usize, work: &(dyn Fn(usize) + Sync)) {

@@ -1,5 +1,21 @@
 //! When an iteration ends.
 
+/// Makes functions that change a field each.
+macro_rules! with_fields {
+    ($type:ident $(<$life:lifetime>)?: $($with:ident($field:ident: $of:ty)),+) => {
+        impl $(<$life>)? $type $(<$life>)? {
+            $(
+                #[doc = concat!("With another [`", stringify!($field), "`](Self::", stringify!($field), ").")]
+                #[must_use]
+                pub const fn $with(self, $field: $of) -> Self {
+                    Self { $field, ..self }
+                }
+            )+
+        }
+    };
+}
+pub(crate) use with_fields;
+
 /// When an iteration ends: at a tolerance, whose meaning its parameters say, or after some passes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 #[non_exhaustive]
@@ -16,19 +32,9 @@ impl Stop {
     pub const fn new(tol: f64, max_iter: usize) -> Self {
         Self { tol, max_iter }
     }
-
-    /// With another [`tol`](Self::tol).
-    #[must_use]
-    pub const fn with_tol(self, tol: f64) -> Self {
-        Self { tol, ..self }
-    }
-
-    /// With another [`max_iter`](Self::max_iter).
-    #[must_use]
-    pub const fn with_max_iter(self, max_iter: usize) -> Self {
-        Self { max_iter, ..self }
-    }
 }
+
+with_fields!(Stop: with_tol(tol: f64), with_max_iter(max_iter: usize));
 
 /// Parameters that have a [`Stop`] change it as it changes itself.
 macro_rules! with_stop {

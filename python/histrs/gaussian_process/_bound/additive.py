@@ -247,7 +247,7 @@ class MinimaBound(Bound):
         """Refuse coordinate descent of what is not additive alone, and bad entries."""
         only = "solver='coordinate-descent' takes no pairs and no intercept: choose another solver"
         if solver == "coordinate-descent" and self.pairs is not None:
-            raise ValueError(f"{only} for pairs of features.")
+            raise ValueError(f"{only}, or leave out Interactions.")
         # Of smooth functions, minima are asked for nothing.
         if self.smooth is not None:
             return

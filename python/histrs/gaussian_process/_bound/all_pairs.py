@@ -19,6 +19,7 @@ from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
 from histrs.gaussian_process._bound.scores import Score, ScoreOfPairs
 from histrs.gaussian_process._kernels.algebra import stacked
 from histrs.gaussian_process._kernels.base import Kernel
+from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._options import Interpolation, PreconditionerName
 from histrs.gaussian_process._state import PickledByFields
 
@@ -100,10 +101,19 @@ class AllPairs(PickledByFields, Bound):
         return self.kernel.between(T, self.X[some], 1).T
 
     def cross_product(self, T: Any, V: Array) -> Array:
-        return ScoreOfPairs(self.blocks, V).evaluate(T, self.n_threads)
+        return self._times(T, V, self.n_threads)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
-        return ScoreOfPairs(self.blocks, V)
+        return ScoreOfPairs(self._times, V)
+
+    def _times(self, T: Any, V: Array, n_threads: int) -> Array:
+        """Return the product of the kernel of rows with the training rows and `V`."""
+        if isinstance(self.kernel, DistanceMixture):
+            return self.kernel.cross_product(T, self.X, V, n_threads)
+        product = np.empty((T.shape[0], V.shape[1]))
+        for rows, k in self.blocks(T, n_threads):
+            product[rows] = k @ V
+        return product
 
     def _of_rows(self, X: Any) -> Self:
         """Return the kernel on other rows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -129,18 +129,17 @@ class PairScore(Score):
 
 
 class ScoreOfPairs(Score):
-    """A score from the kernel of rows with the training rows, a block of rows after the other."""
+    """A score from a function that multiplies the kernel with the training rows by `V`."""
 
-    def __init__(
-        self, blocks: Callable[[Any, int], Iterable[tuple[slice, Array]]], V: Array
-    ) -> None:
-        self._blocks, self._V, self.n_outputs = blocks, V, V.shape[1]
+    def __init__(self, product: Callable[[Any, Array, int], Array], V: Array) -> None:
+        self._product, self._V, self.n_outputs = product, V, V.shape[1]
 
     def evaluate(self, X: Any, n_threads: int) -> Array:
-        scores = np.empty((X.shape[0], self.n_outputs))
-        for rows, k in self._blocks(X, n_threads):
-            scores[rows] = k @ self._V
-        return scores
+        return self._product(X, self._V, n_threads)
+
+    def behind(self, V: Array) -> ScoreOfPairs:
+        """Return the score of other weights, and these behind them."""
+        return ScoreOfPairs(self._product, np.hstack([V, self._V]))
 
 
 class SumOfScores(Score):
@@ -223,11 +222,11 @@ class _Splits(NamedTuple):
             return None
         few = to_core(self.rows[odd].astype(np.float64))
 
-        def blocks(X: Matrix, n_threads: int) -> list[tuple[slice, Array]]:
+        def product(X: Matrix, V: Array, n_threads: int) -> Array:
             rows = to_core(X.astype(np.float64))
-            return [(slice(None), _histrs.intersection_gram(rows, few, n_threads))]
+            return np.asarray(_histrs.intersection_gram(rows, few, n_threads) @ V)
 
-        others = ScoreOfPairs(blocks, self.V[odd])
+        others = ScoreOfPairs(product, self.V[odd])
         return SumOfScores(usual, others, lambda X: _times(X, self.weights))
 
     def _table(self, rows: Matrix, V: Array, *, compact: bool) -> TabulatedScore:

@@ -95,6 +95,10 @@ class DistanceMixture(PickledByFields, KeptDistances):
         """Return the kernel of rows of `X` with those of `Y`, or of `X`."""
         return self.matrix((X, Y, n_threads))
 
+    def cross_product(self, X: Array, Y: Array, V: Array, n_threads: int) -> Array:
+        """Return the product of the kernel of rows of `X` with those of `Y`, and `V`."""
+        return self._core.cross_product(X, Y, V, n_threads)
+
     def diagonal(self, X: Array, n_threads: int) -> Array:
         """Return the kernel of every row with itself."""
         amplitudes = np.exp(self.log_amplitudes)

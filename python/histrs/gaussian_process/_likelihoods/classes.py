@@ -112,7 +112,7 @@ def of_one_type(*labels: NDArray[Any]) -> NDArray[Any]:
     kinds = {_kind(part) for part in labels}
     if len(kinds) > 1:
         raise ValueError(
-            f"Labels are {' and '.join(sorted(kinds))}: give them all as one, as in earlier calls."
+            f"Labels are {' and '.join(sorted(kinds))}: give one type, as in earlier calls."
         )
     return np.concatenate(labels)
 

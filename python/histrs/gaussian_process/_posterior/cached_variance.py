@@ -111,15 +111,20 @@ class CachedVariance:
         # Without the preconditioner, which nothing asks for any more.
         self._system = replace(system)
 
-    def of(self, X: Matrix) -> Array:
-        """Return the variance of every row, without amplitude."""
+    @property
+    def score(self) -> Score:
+        """The score of the directions."""
+        return self._score
+
+    def of(self, X: Matrix, scores: Array | None = None) -> Array:
+        """Return the variance of every row, without amplitude; `scores` are known of directions."""
         rows = self._system.bound.rows_of(X)
         prior = self._system.bound.prior(rows)
-        return np.minimum(self._plane.at(self._uppers(X, rows, prior)), prior)
+        scores = self._scores(X, rows) if scores is None else scores
+        return np.minimum(self._plane.at(self._uppers(rows, scores, prior)), prior)
 
-    def _uppers(self, X: Matrix, rows: Matrix, prior: Array) -> Array:
+    def _uppers(self, rows: Matrix, scores: Array, prior: Array) -> Array:
         """Return `u` of rows that the kernel makes of features, and with nearby rows, if any."""
-        scores = self._scores(X, rows)
         upper: Array = prior - np.einsum("ij,ij->i", scores, scores)
         uppers = upper[None]
         if self._nearby is not None:

@@ -80,11 +80,11 @@ class Explanation(NamedTuple):
 
 
 def explain(self: Any, X: Any) -> Explanation:
-    r"""Take the posterior mean of rows apart by feature, and by pair of features.
+    r"""Split the posterior mean of rows into contributions of features and of pairs.
 
-    The mean of a row is the offset plus one number for each feature, which depends on that
-    feature alone, as `shape_functions` says, and one for each pair of `interactions_`. For a
-    classifier it is that of `latent_mean_and_variance`.
+    The mean of a row is the offset plus one number for each feature, which depends on that feature
+    alone, as `shape_functions` says, and one for each pair of `interactions_`. For a classifier, it
+    is the mean that `latent_mean_and_variance` returns.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ def shape_functions(
 
     The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what `pair_functions` add, with
     :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
-    neighbouring training values, `f_d` is linear in `g(t)`; it is 0 at 0, and constant above
-    the largest training value. Functions on levels are 0 at the least value. Those of `Splines`
+    neighbouring training values, `f_d` is linear in `g(t)`; it is 0 at 0, and constant above the
+    largest training value. With `levels`, functions are 0 at the smallest value. Those of `Splines`
     have a mean of 0 over the training rows, and are lines beyond the training values.
 
     Parameters
@@ -142,8 +142,8 @@ def shape_functions(
     features : sequence of int, default=None
         Indices of the features; None takes all.
     max_knots : int or None, default=None
-        At most so many of the values of a feature; None takes every one, with which the
-        function is exact everywhere, and of smooth functions 200, evenly spaced.
+        Largest number of knots of a feature. None takes every training value, and the function is
+        exact everywhere; for smooth functions it takes 200 evenly spaced values.
     return_std : bool, default=False
         Whether to compute the posterior standard deviation of each function too, exactly, by a
         solve for each knot.
@@ -177,14 +177,14 @@ def pair_functions(
 ) -> list[PairFunction]:
     r"""Return what pairs of features add to the posterior mean, beside `shape_functions`.
 
-    A pair's function is bilinear between its knots, and constant beyond them. Its mean over the
-    training values of either feature is 0, whatever the other one is, so that it holds no main
-    effect of them as if they were independent.
+    A pair's function is bilinear between its knots, and constant beyond them. For every value of
+    one feature, its mean over the training values of the other is 0. So it holds no main effect, if
+    the features are independent.
 
     Parameters
     ----------
     pairs : sequence of pairs of int or str, default=None
-        Which of `interactions_`; None takes all.
+        Pairs of `interactions_`; None takes all.
     return_std : bool, default=False
         Whether to compute the posterior standard deviation of each function too, exactly, by a
         solve for each pair of knots.

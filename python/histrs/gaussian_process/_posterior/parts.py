@@ -211,7 +211,7 @@ def _check(path: Path) -> None:
 
 
 def save(self: Any, path: str | os.PathLike[str]) -> None:
-    """Write what predicts means or calibrated probabilities to a file, without pickle.
+    """Write the model of means, or of calibrated probabilities, to a file, without pickle.
 
     `histrs.load` reads it, and so does ``histrs::model`` of the Rust crate, which serves it
     without Python. Predictions are exact, whatever `n_bins` is. Variances are left out.
@@ -219,13 +219,13 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     path : path-like
-        The file. One of another model is replaced in one step; one of anything else is not.
+        The file. An older model is replaced in one step; any other file is not.
 
     Raises
     ------
     ValueError
         If the kernel is no sum of functions of features and of pairs. If probabilities need
-        variances, with ``calibration=None``. If there is another file.
+        variances, with ``calibration=None``. If `path` is a file of another kind.
 
     Examples
     --------

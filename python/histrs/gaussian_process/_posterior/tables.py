@@ -166,7 +166,7 @@ class AdditiveTables:
 
 
 def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
-    """Return what predicts means, or calibrated probabilities, as plain tables.
+    """Return the model of means, or of calibrated probabilities, as look-up tables.
 
     They can be kept as arrays, evaluated in a few lines of any language, and served as an
     ONNX model (`AdditiveTables.to_onnx`), without this package.
@@ -174,8 +174,8 @@ def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
     Parameters
     ----------
     n_bins : int, default=256
-        At most so many nodes per feature, 2 at least. Where a feature has no more distinct
-        values in training, the tables are exact; elsewhere, `error_bound` is certified.
+        Largest number of nodes per feature, at least 2. For a feature without more distinct
+        training values the tables are exact. For others, `error_bound` bounds the error.
 
     Returns
     -------

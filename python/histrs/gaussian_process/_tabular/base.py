@@ -232,37 +232,37 @@ class BaseTabularGP(BaseEstimator):
         percentiles: tuple[float, float] = (0.05, 0.95),
         max_rows: int | None = 200,
     ) -> PartialDependence:
-        r"""Return what one or two features do on average over rows, and how sure that is.
+        r"""Return the average prediction as one or two features vary, with standard deviations.
 
-        For each value of the features, all rows get it, and predictions are averaged over them
-        (Friedman, "Greedy function approximation", The Annals of Statistics, 2001). The average
-        of each member is Gaussian. Mean and standard deviation are those of their blend.
+        All rows get each value of the features in turn, and their predictions are averaged
+        (Friedman, "Greedy function approximation", The Annals of Statistics, 2001). The average of
+        each member is Gaussian. Mean and standard deviation are those of their blend.
 
         Parameters
         ----------
         X : {array-like, data frame} of shape (n_samples, n_features)
             Rows to average over, usually the training rows.
         features : int, str, or sequence of one or two of them
-            Which.
+            Indices or names of the features.
         grid_resolution : int, default=20
-            Values of a feature, evenly spaced; where it has no more distinct ones, these, and all
-            categories of a feature that is none of numbers.
+            Number of evenly spaced values of a numeric feature. A feature without more distinct
+            values takes these, and a feature with categories takes all of them.
         percentiles : pair of float, default=(0.05, 0.95)
             Quantiles of the rows between which values are evenly spaced.
         max_rows : int or None, default=200
-            At most so many rows are averaged over, drawn by `random_state`; None takes all.
+            Largest number of rows that are averaged over, drawn by `random_state`; None takes all.
 
         Returns
         -------
         dependence : PartialDependence
-            Named tuple ``(features, grid, mean, std)``, without noise: of the target as it is
-            transformed, before corrections, or of the indicators of classes.
+            Named tuple ``(features, grid, mean, std)``. Averages are of the transformed target, or
+            of the indicators of classes. Standard deviations leave out the noise.
 
         Raises
         ------
         ValueError
-            If `X` has other columns than the fit, or values that the fit had not lacked are
-            missing; if features are not there, or are more than two.
+            If `X` has other columns than the fit, or lacks values in a column without missing
+            values in the fit. If a feature is unknown, or more than two are given.
         """
         check_is_fitted(self)
         check_scalar(grid_resolution, "grid_resolution", Integral, min_val=2)
@@ -298,19 +298,19 @@ class BaseTabularGP(BaseEstimator):
         return PartialDependence(indices, tuple(grid), _on_grid(mean, shape), _on_grid(std, shape))
 
     def explain(self, X: Any) -> TabularExplanation:
-        r"""Take predictions apart by feature, and by pair of features.
+        r"""Split predictions into contributions of features and of pairs of features.
 
-        Of the members, "levels" alone is a sum of functions :math:`f_t` of features and pairs,
-        each with a mean of 0 over training rows. With its weight `w` in the blend, a prediction
-        is
+        Only the member "levels" is a sum of functions :math:`f_t` of features and pairs, each with
+        a mean of 0 over training rows. With the weight `w` of this member in the blend, a
+        prediction is
 
         .. math:: \hat y(x) = c + w \sum_t f_t(x_t) + r(x),
 
-        where `c` is the mean prediction of training rows, and `r` is what all else adds.
+        where `c` is the mean prediction of training rows, and `r` is what the other members add.
 
-        A regressor whose target is transformed predicts the transformed target here. A classifier
-        predicts log odds of the second of two classes, or of each. They are probabilities where
-        its functions are, which have too many levels for log odds.
+        For a transformed target, contributions add up to the transformed prediction. For classes,
+        they add up to log odds: of the second of two classes, or of each class. With many classes
+        and many distinct values, they add up to probabilities. `scale` says which.
 
         Parameters
         ----------
@@ -321,7 +321,8 @@ class BaseTabularGP(BaseEstimator):
         -------
         explanation : TabularExplanation
             Named tuple ``(names, data, values, std, offset, pairs, remainder, prediction, scale,
-            fraction)``. `fraction` says how much of the variance of predictions `values` cover.
+            fraction)``. `fraction` is the fraction of the variance of predictions that `values`
+            explain.
 
         Raises
         ------

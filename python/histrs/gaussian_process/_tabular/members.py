@@ -160,7 +160,14 @@ class Member:
 
     def predict(self, rows: TableRows) -> tuple[Array, Array]:
         """Return means and variances of targets, noise counted in."""
-        return self.mean(rows), self.latent_variance(rows) + float(self.posterior.noise[0])
+        noise = float(self.posterior.noise[0])
+        if self.cached is None:
+            return self.mean(rows), self.latent_variance(rows) + noise
+        X, n_outputs = self.view(rows), self.posterior.weights.shape[1]
+        # All pairs of rows are met once for both.
+        scores = self._score_and_directions.evaluate(X, self.posterior.bound.n_threads)
+        variance = self.cached.of(X, scores[:, n_outputs:])
+        return scores[:, :n_outputs], self.posterior.amplitude[0] * variance + noise
 
     def mean(self, rows: TableRows) -> Array:
         """Return means of targets."""
@@ -171,9 +178,15 @@ class Member:
     def _score(self) -> Score:
         return self.posterior.bound.score(self.posterior.weights, None, "linear")
 
+    @cached_property
+    def _score_and_directions(self) -> Score:
+        of_directions: Any = self.cached and self.cached.score
+        both: Score = of_directions.behind(self.posterior.weights)
+        return both
+
     def __getstate__(self) -> dict[str, Any]:
         """Return what cannot be computed again."""
-        return {k: v for k, v in vars(self).items() if k != "_score"}
+        return {k: v for k, v in vars(self).items() if not k.startswith("_")}
 
     def averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
         """Return mean and standard deviation of the average over groups of rows."""
@@ -363,11 +376,10 @@ def _fitted(name: MemberName, system: System, T: Array, has_spread: bool) -> Mem
     bound: Any = StoredBound(n_threads=system.bound.n_threads, **of_rows)
     noise = max(system.noise, bound.least_ratio)
     posterior = _posterior(replace(system, bound=bound, noise=noise, solver=Solver("cg")), T)
-    if has_spread:
-        posterior.cached_variance(0)
+    cached = posterior.cached_variance(0) if has_spread else None
     bound.drop_pairs()
     # Without the preconditioner.
-    return Member(name, replace(posterior, systems=(replace(posterior.system),)), T)
+    return Member(name, replace(posterior, systems=(replace(posterior.system),)), T, cached)
 
 
 def _taken(name: MemberName, targets: Targets) -> Array:

@@ -25,7 +25,7 @@ from histrs.gaussian_process._tabular.regression import RegressionFit
 
 
 def save(self: Any, path: str | os.PathLike[str]) -> None:
-    """Write what predicts means, or probabilities, to a file, without pickle.
+    """Write the model of means, or of probabilities, to a file, without pickle.
 
     `histrs.load` reads it, and so does ``histrs::model`` of the Rust crate, which serves it
     without Python. Both refuse rows that lack a value which no training row lacked.
@@ -33,13 +33,13 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     path : path-like
-        The file. One of another model is replaced in one step; one of anything else is not.
+        The file. An older model is replaced in one step; any other file is not.
 
     Raises
     ------
     ValueError
         If the target is transformed: means then need standard deviations. Fit with
-        ``target_transform="identity"``. If there is another file.
+        ``target_transform="identity"``. If `path` is a file of another kind.
     """
     check_is_fitted(self)
     fitted = vars(self)[self._fitted]

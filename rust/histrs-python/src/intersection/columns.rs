@@ -6,7 +6,7 @@ use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, weights_of_features, with_histograms};
-use crate::executor::{call, with_executor};
+use crate::executor::{Threads, call};
 use crate::intersection::transform::Transform;
 use crate::intersection::{Matrix, Rows, Vector};
 
@@ -17,56 +17,52 @@ pub(crate) struct SortedColumns(pub(super) core::SortedColumns);
 #[pymethods]
 impl SortedColumns {
     #[new]
-    fn new(py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
+    fn new(x: Histograms<'_>, n_threads: Threads<'_>) -> PyResult<Self> {
         with_histograms!(&x, |x| {
-            with_executor(py, n_threads, |exec| core::SortedColumns::new(exec, &x)).map(Self)
+            n_threads.run(|exec| core::SortedColumns::new(exec, &x)).map(Self)
         })
     }
 
-    fn insert(&self, py: Python<'_>, x: Histograms<'_>, n_threads: usize) -> PyResult<Self> {
-        with_histograms!(&x, |x| with_executor(py, n_threads, |exec| self.0.insert(exec, &x))
-            .map(Self))
+    fn insert(&self, x: Histograms<'_>, n_threads: Threads<'_>) -> PyResult<Self> {
+        with_histograms!(&x, |x| n_threads.run(|exec| self.0.insert(exec, &x)).map(Self))
     }
 
-    fn remove(&self, py: Python<'_>, rows: Rows<'_>, n_threads: usize) -> PyResult<Self> {
+    fn remove(&self, rows: Rows<'_>, n_threads: Threads<'_>) -> PyResult<Self> {
         let rows = rows.as_slice()?;
-        with_executor(py, n_threads, |exec| self.0.remove(exec, rows)).map(Self)
+        n_threads.run(|exec| self.0.remove(exec, rows)).map(Self)
     }
 
     #[pyo3(signature = (transform, weights, n_threads))]
     fn transformed(
         &self,
-        py: Python<'_>,
         transform: &Transform,
         weights: Option<PyReadonlyArray1<'_, f64>>,
-        n_threads: usize,
+        n_threads: Threads<'_>,
     ) -> PyResult<Self> {
         let weights = weights_of_features(&weights)?;
         let weights = weights.as_deref();
-        with_executor(py, n_threads, |exec| self.0.transformed(exec, &transform.0, weights))
-            .map(Self)
+        n_threads.run(|exec| self.0.transformed(exec, &transform.0, weights)).map(Self)
     }
 
     fn quadratic_forms<'py>(
         &self,
-        py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(with_executor(py, n_threads, |exec| self.0.quadratic_forms(exec, v))?.into_pyarray(py))
+        n_threads.array(|exec| self.0.quadratic_forms(exec, v))
     }
 
-    fn row_sums<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
-        Ok(with_executor(py, n_threads, |exec| self.0.row_sums(exec))?.into_pyarray(py))
+    fn row_sums<'py>(&self, n_threads: Threads<'py>) -> PyResult<Vector<'py>> {
+        n_threads.array(|exec| self.0.row_sums(exec))
     }
 
-    fn spreads<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
-        Ok(with_executor(py, n_threads, |exec| self.0.spreads(exec))?.into_pyarray(py))
+    fn spreads<'py>(&self, n_threads: Threads<'py>) -> PyResult<Vector<'py>> {
+        n_threads.array(|exec| self.0.spreads(exec))
     }
 
-    fn inverse_spreads<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Vector<'py>> {
-        Ok(with_executor(py, n_threads, |exec| self.0.inverse_spreads(exec))?.into_pyarray(py))
+    fn inverse_spreads<'py>(&self, n_threads: Threads<'py>) -> PyResult<Vector<'py>> {
+        n_threads.array(|exec| self.0.inverse_spreads(exec))
     }
 
     fn smallest(&self) -> f64 {
@@ -75,34 +71,30 @@ impl SortedColumns {
 
     fn product<'py>(
         &self,
-        py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(with_executor(py, n_threads, |exec| self.0.product(exec, v))?.into_pyarray(py))
+        n_threads.array(|exec| self.0.product(exec, v))
     }
 
     fn cubic_product<'py>(
         &self,
-        py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
         slope: f64,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(with_executor(py, n_threads, |exec| self.0.cubic_product(exec, v, slope))?
-            .into_pyarray(py))
+        n_threads.array(|exec| self.0.cubic_product(exec, v, slope))
     }
 
     fn product_f32<'py>(
         &self,
-        py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(with_executor(py, n_threads, |exec| self.0.product_f32(exec, v))?.into_pyarray(py))
+        n_threads.array(|exec| self.0.product_f32(exec, v))
     }
 
     fn cross_product<'py>(
@@ -110,12 +102,11 @@ impl SortedColumns {
         py: Python<'py>,
         x: Histograms<'py>,
         v: PyReadonlyArray2<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
         with_histograms!(&x, |x| {
-            let out: Array2<f64> =
-                with_executor(py, n_threads, |e| self.0.cross_product(e, &x, v))?;
+            let out: Array2<f64> = n_threads.run(|e| self.0.cross_product(e, &x, v))?;
             Ok(out.into_pyarray(py))
         })
     }
@@ -157,22 +148,20 @@ pub(crate) struct CoordinateDescent(core::CoordinateDescent);
 #[pymethods]
 impl CoordinateDescent {
     #[new]
-    fn new(py: Python<'_>, columns: &SortedColumns, n_threads: usize) -> PyResult<Self> {
-        with_executor(py, n_threads, |e| core::CoordinateDescent::new(e, &columns.0)).map(Self)
+    fn new(columns: &SortedColumns, n_threads: Threads<'_>) -> PyResult<Self> {
+        n_threads.run(|e| core::CoordinateDescent::new(e, &columns.0)).map(Self)
     }
 
     fn descend<'py>(
         &self,
-        py: Python<'py>,
         alpha: PyReadonlyArray2<'py, f64>,
         y: PyReadonlyArray2<'py, f64>,
         s: PyReadonlyArray1<'py, f64>,
         order: Rows<'py>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let (alpha, y) = (alpha.as_array(), y.as_array());
         let (s, order) = (s.as_slice()?, order.as_slice()?);
-        Ok(with_executor(py, n_threads, |e| self.0.descend(e, alpha, y, s, order))?
-            .into_pyarray(py))
+        n_threads.array(|e| self.0.descend(e, alpha, y, s, order))
     }
 }

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, weights_of_features, with_histograms};
-use crate::executor::{call, with_executor};
+use crate::executor::{Threads, call};
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::transform::Transform;
 use crate::intersection::{Matrix, Vector};
@@ -19,39 +19,30 @@ pub(crate) struct ShapeFunctions(core::ShapeFunctions);
 impl ShapeFunctions {
     #[new]
     fn new(
-        py: Python<'_>,
         columns: &SortedColumns,
         alpha: PyReadonlyArray2<'_, f64>,
-        n_threads: usize,
+        n_threads: Threads<'_>,
     ) -> PyResult<Self> {
         let alpha = alpha.as_array();
-        with_executor(py, n_threads, |e| core::ShapeFunctions::new(e, &columns.0, alpha)).map(Self)
+        n_threads.run(|e| core::ShapeFunctions::new(e, &columns.0, alpha)).map(Self)
     }
 
-    fn evaluate<'py>(
-        &self,
-        py: Python<'py>,
-        x: Histograms<'py>,
-        n_threads: usize,
-    ) -> PyResult<Matrix<'py>> {
-        with_histograms!(&x, |x| {
-            Ok(with_executor(py, n_threads, |e| self.0.predict(e, &x))?.into_pyarray(py))
-        })
+    fn evaluate<'py>(&self, x: Histograms<'py>, n_threads: Threads<'py>) -> PyResult<Matrix<'py>> {
+        with_histograms!(&x, |x| n_threads.array(|e| self.0.predict(e, &x)))
     }
 
     fn evaluate_transformed<'py>(
         &self,
-        py: Python<'py>,
         x: Histograms<'py>,
         transform: &Transform,
         weights: Option<PyReadonlyArray1<'py, f64>>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let weights = weights_of_features(&weights)?;
         let weights = weights.as_deref();
         with_histograms!(&x, |x| {
             let evaluate = |e: &_| self.0.predict_transformed(e, &x, &transform.0, weights);
-            Ok(with_executor(py, n_threads, evaluate)?.into_pyarray(py))
+            n_threads.array(evaluate)
         })
     }
 
@@ -79,29 +70,18 @@ impl CubicFunctions {
     #[new]
     #[pyo3(signature = (columns, alpha, slope, n_knots, n_threads))]
     fn new(
-        py: Python<'_>,
         columns: &SortedColumns,
         alpha: PyReadonlyArray2<'_, f64>,
         slope: f64,
         n_knots: Option<usize>,
-        n_threads: usize,
+        n_threads: Threads<'_>,
     ) -> PyResult<Self> {
         let alpha = alpha.as_array();
-        with_executor(py, n_threads, |e| {
-            core::CubicFunctions::new(e, &columns.0, alpha, slope, n_knots)
-        })
-        .map(Self)
+        n_threads.run(|e| core::CubicFunctions::new(e, &columns.0, alpha, slope, n_knots)).map(Self)
     }
 
-    fn evaluate<'py>(
-        &self,
-        py: Python<'py>,
-        x: Histograms<'py>,
-        n_threads: usize,
-    ) -> PyResult<Matrix<'py>> {
-        with_histograms!(&x, |x| {
-            Ok(with_executor(py, n_threads, |e| self.0.predict(e, &x))?.into_pyarray(py))
-        })
+    fn evaluate<'py>(&self, x: Histograms<'py>, n_threads: Threads<'py>) -> PyResult<Matrix<'py>> {
+        with_histograms!(&x, |x| n_threads.array(|e| self.0.predict(e, &x)))
     }
 
     fn column<'py>(&self, py: Python<'py>, d: usize) -> PyResult<(Vector<'py>, Vector<'py>)> {
@@ -118,12 +98,11 @@ pub(crate) struct LookupTable(core::LookupTable);
 impl LookupTable {
     #[new]
     fn new(
-        py: Python<'_>,
         columns: &SortedColumns,
         alpha: PyReadonlyArray2<'_, f64>,
         n_bins: usize,
         interpolation: &str,
-        n_threads: usize,
+        n_threads: Threads<'_>,
     ) -> PyResult<Self> {
         let interpolation = match interpolation {
             "linear" => core::Interpolation::Linear,
@@ -131,39 +110,35 @@ impl LookupTable {
             other => return Err(PyValueError::new_err(format!("interpolation = {other:?}"))),
         };
         let alpha = alpha.as_array();
-        with_executor(py, n_threads, |e| {
-            core::LookupTable::new(e, &columns.0, alpha, n_bins, interpolation)
-        })
-        .map(Self)
+        n_threads
+            .run(|e| core::LookupTable::new(e, &columns.0, alpha, n_bins, interpolation))
+            .map(Self)
     }
 
     #[staticmethod]
     #[pyo3(signature = (columns, alpha, n_bins, weights, n_threads))]
     fn compact(
-        py: Python<'_>,
         columns: &SortedColumns,
         alpha: PyReadonlyArray2<'_, f64>,
         n_bins: usize,
         weights: Option<PyReadonlyArray1<'_, f64>>,
-        n_threads: usize,
+        n_threads: Threads<'_>,
     ) -> PyResult<Self> {
         let alpha = alpha.as_array();
         let weights = weights_of_features(&weights)?;
         let weights = weights.as_deref();
-        with_executor(py, n_threads, |e| {
-            core::LookupTable::compact(e, &columns.0, alpha, n_bins, weights)
-        })
-        .map(Self)
+        n_threads
+            .run(|e| core::LookupTable::compact(e, &columns.0, alpha, n_bins, weights))
+            .map(Self)
     }
 
     fn evaluate_bytes<'py>(
         &self,
-        py: Python<'py>,
         x: PyReadonlyArray2<'py, u8>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let x = x.as_array();
-        Ok(with_executor(py, n_threads, |e| self.0.predict_bytes(e, x))?.into_pyarray(py))
+        n_threads.array(|e| self.0.predict_bytes(e, x))
     }
 
     #[getter]
@@ -171,15 +146,8 @@ impl LookupTable {
         self.0.is_compact()
     }
 
-    fn evaluate<'py>(
-        &self,
-        py: Python<'py>,
-        x: Histograms<'py>,
-        n_threads: usize,
-    ) -> PyResult<Matrix<'py>> {
-        with_histograms!(&x, |x| {
-            Ok(with_executor(py, n_threads, |e| self.0.predict(e, &x))?.into_pyarray(py))
-        })
+    fn evaluate<'py>(&self, x: Histograms<'py>, n_threads: Threads<'py>) -> PyResult<Matrix<'py>> {
+        with_histograms!(&x, |x| n_threads.array(|e| self.0.predict(e, &x)))
     }
 
     fn error_bound<'py>(&self, py: Python<'py>) -> Vector<'py> {

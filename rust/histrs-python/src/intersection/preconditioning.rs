@@ -5,8 +5,8 @@ use ndarray::Ix2;
 use numpy::{IntoPyArray, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
-use crate::convert::{Either, EitherArray, into_any, with_either};
-use crate::executor::{call, with_executor};
+use crate::convert::{Either, EitherArray, with_either};
+use crate::executor::{Threads, call};
 use crate::intersection::columns::SortedColumns;
 use crate::intersection::{Matrix, Rows, Vector};
 
@@ -17,27 +17,21 @@ pub(crate) struct KnotProjection(core::KnotProjection);
 #[pymethods]
 impl KnotProjection {
     #[new]
-    fn new(
-        py: Python<'_>,
-        columns: &SortedColumns,
-        n_knots: usize,
-        n_threads: usize,
-    ) -> PyResult<Self> {
-        with_executor(py, n_threads, |e| core::KnotProjection::new(e, &columns.0, n_knots))
-            .map(Self)
+    fn new(columns: &SortedColumns, n_knots: usize, n_threads: Threads<'_>) -> PyResult<Self> {
+        n_threads.run(|e| core::KnotProjection::new(e, &columns.0, n_knots)).map(Self)
     }
 
-    fn of_rows(&self, py: Python<'_>, columns: &SortedColumns, n_threads: usize) -> PyResult<Self> {
-        with_executor(py, n_threads, |e| self.0.of_rows(e, &columns.0)).map(Self)
+    fn of_rows(&self, columns: &SortedColumns, n_threads: Threads<'_>) -> PyResult<Self> {
+        n_threads.run(|e| self.0.of_rows(e, &columns.0)).map(Self)
     }
 
-    fn concatenate(&self, py: Python<'_>, other: &Self, n_threads: usize) -> PyResult<Self> {
-        with_executor(py, n_threads, |e| self.0.concatenate(e, &other.0)).map(Self)
+    fn concatenate(&self, other: &Self, n_threads: Threads<'_>) -> PyResult<Self> {
+        n_threads.run(|e| self.0.concatenate(e, &other.0)).map(Self)
     }
 
-    fn select(&self, py: Python<'_>, rows: Rows<'_>, n_threads: usize) -> PyResult<Self> {
+    fn select(&self, rows: Rows<'_>, n_threads: Threads<'_>) -> PyResult<Self> {
         let rows = rows.as_slice()?;
-        with_executor(py, n_threads, |e| self.0.select(e, rows)).map(Self)
+        n_threads.run(|e| self.0.select(e, rows)).map(Self)
     }
 
     #[getter]
@@ -50,38 +44,35 @@ impl KnotProjection {
         Ok((diagonal.into_pyarray(py), upper.into_pyarray(py)))
     }
 
-    fn gram<'py>(&self, py: Python<'py>, n_threads: usize) -> PyResult<Matrix<'py>> {
-        Ok(with_executor(py, n_threads, |e| self.0.gram(e))?.into_pyarray(py))
+    fn gram<'py>(&self, n_threads: Threads<'py>) -> PyResult<Matrix<'py>> {
+        n_threads.array(|e| self.0.gram(e))
     }
 
     fn weighted_gram<'py>(
         &self,
-        py: Python<'py>,
         weights: PyReadonlyArray1<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let weights = weights.as_slice()?;
-        Ok(with_executor(py, n_threads, |e| self.0.weighted_gram(e, weights))?.into_pyarray(py))
+        n_threads.array(|e| self.0.weighted_gram(e, weights))
     }
 
     fn project<'py>(
         &self,
-        py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        Ok(with_executor(py, n_threads, |e| self.0.project(e, v))?.into_pyarray(py))
+        n_threads.array(|e| self.0.project(e, v))
     }
 
     fn expand<'py>(
         &self,
-        py: Python<'py>,
         w: PyReadonlyArray2<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let w = w.as_array();
-        Ok(with_executor(py, n_threads, |e| self.0.expand(e, w))?.into_pyarray(py))
+        n_threads.array(|e| self.0.expand(e, w))
     }
 }
 
@@ -94,54 +85,45 @@ impl LowRankInverse {
     #[new]
     #[pyo3(signature = (factor_transposed, root, s, n_threads))]
     fn new(
-        py: Python<'_>,
         factor_transposed: EitherArray<'_, Ix2>,
         root: Option<PyReadonlyArray2<'_, f64>>,
         s: f64,
-        n_threads: usize,
+        n_threads: Threads<'_>,
     ) -> PyResult<Self> {
         let root = root.as_ref().map(PyReadonlyArray2::as_array);
         Ok(Self(match &factor_transposed {
             Either::F64(e) => {
                 let e = e.as_array();
-                Either::F64(with_executor(py, n_threads, |exec| {
-                    core::LowRankInverse::new(exec, e, root, s)
-                })?)
+                Either::F64(n_threads.run(|exec| core::LowRankInverse::new(exec, e, root, s))?)
             }
             Either::F32(e) => {
                 let e = e.as_array();
-                Either::F32(with_executor(py, n_threads, |exec| {
-                    core::LowRankInverse::new(exec, e, root, s)
-                })?)
+                Either::F32(n_threads.run(|exec| core::LowRankInverse::new(exec, e, root, s))?)
             }
         }))
     }
 
     fn factor_transposed<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        with_either!(&self.0, |inverse| into_any(py, call(|| inverse.factor_transposed())?))
+        with_either!(&self.0, |inverse| {
+            Ok(call(|| inverse.factor_transposed())?.into_pyarray(py).into_any())
+        })
     }
 
     fn apply<'py>(
         &self,
-        py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        with_either!(&self.0, |inverse| {
-            Ok(with_executor(py, n_threads, |exec| inverse.apply(exec, v))?.into_pyarray(py))
-        })
+        with_either!(&self.0, |inverse| { n_threads.array(|exec| inverse.apply(exec, v)) })
     }
 
     fn apply_f32<'py>(
         &self,
-        py: Python<'py>,
         v: PyReadonlyArray2<'py, f64>,
-        n_threads: usize,
+        n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let v = v.as_array();
-        with_either!(&self.0, |inverse| {
-            Ok(with_executor(py, n_threads, |exec| inverse.apply_f32(exec, v))?.into_pyarray(py))
-        })
+        with_either!(&self.0, |inverse| { n_threads.array(|exec| inverse.apply_f32(exec, v)) })
     }
 }

@@ -6,7 +6,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::convert::{Histograms, weights_of_features, with_histograms};
-use crate::executor::with_executor;
+use crate::executor::Threads;
 use crate::intersection::{Csr64, Matrix};
 
 /// An increasing function of every feature.
@@ -45,13 +45,12 @@ pub(crate) fn transform_rows<'py>(
     x: Histograms<'py>,
     transform: &Transform,
     weights: Option<PyReadonlyArray1<'py, f64>>,
-    n_threads: usize,
+    n_threads: Threads<'py>,
 ) -> PyResult<TransformedRows<'py>> {
     let weights = weights_of_features(&weights)?;
     let weights = weights.as_deref();
     with_histograms!(&x, |x| {
-        let rows =
-            with_executor(py, n_threads, |e| core::transform_rows(e, &x, &transform.0, weights))?;
+        let rows = n_threads.run(|e| core::transform_rows(e, &x, &transform.0, weights))?;
         Ok(match rows {
             core::TransformedRows::Dense(rows) => TransformedRows::Dense(rows.into_pyarray(py)),
             core::TransformedRows::Csr(data, indices, indptr) => TransformedRows::Csr((

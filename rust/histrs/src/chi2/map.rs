@@ -3,7 +3,7 @@
 use std::f64::consts::{FRAC_1_PI, PI, SQRT_2};
 
 use ndarray::ArrayView2;
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::chi2::rational::{CHUNK, Rational};
 use crate::error::{Error, Result};
@@ -130,24 +130,19 @@ impl AdditiveMap {
         out: &mut [T],
         stride: usize,
     ) {
-        outlined(simd, MapValues { map: self, x, columns, out, stride });
+        map_chunks(simd, self, x, columns, out, stride);
     }
 }
 
-struct MapValues<'a, T> {
-    map: &'a AdditiveMap,
-    x: &'a [T],
-    columns: Option<&'a [i32]>,
-    out: &'a mut [T],
-    stride: usize,
-}
-
-impl<T: Real> WithSimd for MapValues<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { map, x, columns, out, stride } = self;
+outlined!(
+    fn map_chunks<S: Simd, T: Real>(
+        _simd: S,
+        map: &AdditiveMap,
+        x: &[T],
+        columns: Option<&[i32]>,
+        out: &mut [T],
+        stride: usize,
+    ) {
         for start in (0..x.len()).step_by(CHUNK) {
             let end = x.len().min(start + CHUNK);
             let (x, out) = (&x[start..end], &mut out[start..]);
@@ -160,7 +155,7 @@ impl<T: Real> WithSimd for MapValues<'_, T> {
             }
         }
     }
-}
+);
 
 fn check_count(n_components: usize) -> Result<()> {
     if n_components > 0 {

@@ -64,8 +64,8 @@ fn by_columns<T: Element>(
     const COLUMNS: usize = 64;
     let reader = x.by_columns(exec)?;
     let stored = reader.stored()?;
-    let blocks = exec.map_blocks(stored.len().div_ceil(COLUMNS), |block| {
-        let numbers = &stored[block * COLUMNS..stored.len().min((block + 1) * COLUMNS)];
+    let blocks = exec.map_ranges(stored.len(), COLUMNS, |part| {
+        let numbers = &stored[part];
         let mut entries = ColumnEntries::default();
         let mut found = memory::with_capacity(numbers.len())?;
         for &d in numbers {

@@ -1,14 +1,13 @@
 //! The maps applied to whole matrices.
 
 use ndarray::{Array2, ArrayView2};
-use pulp::{Simd, WithSimd};
 
 use crate::chi2::map::AdditiveMap;
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{CsrParts, CsrView, HistogramMatrix, check_columns, check_width};
 use crate::memory;
-use crate::simd::{Real, dispatch};
+use crate::simd::{Real, vectorized};
 
 /// Rows in a block.
 const ROWS: usize = 64;
@@ -42,7 +41,7 @@ impl AdditiveMap {
         let width = memory::size::<T>(&[x.ncols(), self.n_components()])?;
         check_length(OUTPUT, out.len(), memory::size::<T>(&[x.nrows(), width])?, GIVE_WHOLE_ROWS)?;
         exec.for_chunks(out, ROWS.saturating_mul(width), |block, out| {
-            dispatch(DenseRows { map: self, x, start: block * ROWS, out, width });
+            map_dense_rows(self, x, block * ROWS, out, width);
             Ok(())
         })
     }
@@ -64,7 +63,7 @@ impl AdditiveMap {
         check_width(n_columns)?;
         let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
             let end = x.n_rows().min((block + 1) * ROWS);
-            dispatch(SparseRows { map: self, x, start: block * ROWS, end })
+            map_sparse_rows(self, x, block * ROWS, end)
         })?;
         CsrParts::concatenate(blocks, n_columns)
     }
@@ -77,20 +76,15 @@ impl AdditiveMap {
     }
 }
 
-struct DenseRows<'a, T> {
-    map: &'a AdditiveMap,
-    x: ArrayView2<'a, T>,
-    start: usize,
-    out: &'a mut [T],
-    width: usize,
-}
-
-impl<T: Real> WithSimd for DenseRows<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { map, x, start, out, width } = self;
+vectorized!(
+    fn map_dense_rows<S: Simd, T: Real>(
+        simd: S,
+        map: &AdditiveMap,
+        x: ArrayView2<'_, T>,
+        start: usize,
+        out: &mut [T],
+        width: usize,
+    ) {
         let mut copy = vec![T::default(); x.ncols()];
         for (row, out) in (start..).zip(out.chunks_exact_mut(width)) {
             for (copy, &value) in copy.iter_mut().zip(x.row(row)) {
@@ -99,22 +93,16 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
             map.map_values(simd, &copy, None, out, x.ncols());
         }
     }
-}
+);
 
-struct SparseRows<'a, 'm, T> {
-    map: &'a AdditiveMap,
-    x: &'a CsrView<'m, T>,
-    start: usize,
-    end: usize,
-}
-
-impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
-    type Output = Result<CsrParts<T>>;
-
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // checked by the caller
-    fn with_simd<S: Simd>(self, simd: S) -> Result<CsrParts<T>> {
-        let Self { map, x, start, end } = self;
+vectorized!(
+    fn map_sparse_rows<S: Simd, T: Real>(
+        simd: S,
+        map: &AdditiveMap,
+        x: &CsrView<'_, T>,
+        start: usize,
+        end: usize,
+    ) -> Result<CsrParts<T>> {
         let n_columns = HistogramMatrix::csr(*x).n_columns();
         let mut parts = CsrParts::empty(n_columns);
         for row in start..end {
@@ -138,4 +126,4 @@ impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
         }
         Ok(parts)
     }
-}
+);

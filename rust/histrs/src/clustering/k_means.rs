@@ -5,15 +5,15 @@ use ndarray::ArrayView2;
 use crate::clustering::bytes::ByteRows;
 use crate::clustering::frame::Frame;
 use crate::clustering::lloyd::{Iteration, KMeans};
-use crate::clustering::nearest::{Fill, check_number};
+use crate::clustering::nearest::{check_number, fill};
 use crate::clustering::seeding::first_centers;
 use crate::clustering::{ROWS, block_of};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::memory;
 use crate::random::Random;
-use crate::simd::{Real, dispatch};
-use crate::stop::{Stop, with_stop};
+use crate::simd::Real;
+use crate::stop::{Stop, with_fields, with_stop};
 
 /// How [`k_means`] looks for centers.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -36,12 +36,6 @@ impl Default for KMeansParameters {
 }
 
 impl KMeansParameters {
-    /// With another [`seed`](Self::seed).
-    #[must_use]
-    pub const fn with_seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
-    }
-
     /// With another number of [candidates](Self::n_candidates).
     #[must_use]
     pub const fn with_n_candidates(self, n_candidates: usize) -> Self {
@@ -49,6 +43,7 @@ impl KMeansParameters {
     }
 }
 
+with_fields!(KMeansParameters: with_seed(seed: u64));
 with_stop!(KMeansParameters);
 
 /// Finds centers `c_k` for which `sum_i min_k |x_i - c_k|^2` is small.
@@ -104,7 +99,7 @@ pub fn k_means<T: Real>(
         let x = block_of(x, n_columns, block);
         let mut rows = ByteRows::default();
         let origin = ("X", block * ROWS);
-        dispatch(Fill { rows: &mut rows, frame: &frame, x, origin })?;
+        fill(&mut rows, &frame, x, origin)?;
         Ok(rows)
     })?;
     let chosen = first_centers(exec, &frame, x, &bytes, ROWS, &draws, n_candidates)?;

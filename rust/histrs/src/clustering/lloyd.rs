@@ -306,7 +306,7 @@ impl<T: Real> WithSimd for Assign<'_, T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clustering::nearest::Fill;
+    use crate::clustering::nearest::fill;
 
     #[test]
     fn a_center_that_loses_all_rows_is_put_on_the_furthest_row() {
@@ -314,7 +314,7 @@ mod tests {
         let x = [0.0, 1.0, 10.0, 13.0];
         let frame = Frame::new(vec![6.0], &x);
         let mut bytes = ByteRows::default();
-        dispatch(Fill { rows: &mut bytes, frame: &frame, x: &x, origin: ("X", 0) }).unwrap();
+        fill(&mut bytes, &frame, &x, ("X", 0)).unwrap();
         let centers = vec![0.5, 100.0, 11.0];
         let iteration = Iteration::new(&exec, frame, &x, vec![bytes], centers).unwrap();
         let found = iteration.run(300, 0.0).unwrap();

@@ -1,7 +1,6 @@
 //! The nearest centres of all rows.
 
 use ndarray::ArrayView2;
-use pulp::{Simd, WithSimd};
 
 use crate::clustering::ROWS;
 use crate::clustering::bytes::{ByteRow, ByteRows};
@@ -10,7 +9,7 @@ use crate::clustering::panels::{CHUNK, Least, Panels, Tile};
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::{ByteProducts, PRODUCT_TILE, Real, dispatch};
+use crate::simd::{ByteProducts, PRODUCT_TILE, Real, vectorized};
 
 /// Returns the number of the nearest centre of each row, `argmin_k |x_i - c_k|^2`; of several that
 /// are equally near, the least.
@@ -58,7 +57,7 @@ pub fn nearest_centers<T: Real>(
     exec.for_chunks(&mut labels, ROWS, |block, labels| {
         let first = block * ROWS;
         let x = &x[first * n_columns..(first + labels.len()) * n_columns];
-        dispatch(Assign { centers: &centers, x, first, labels })
+        assign(&centers, x, first, labels)
     })?;
     Ok(labels)
 }
@@ -90,26 +89,21 @@ impl<'a, T: Real> Centers<'a, T> {
 /// Centres side by side.
 pub(super) fn panels<T: Real>(frame: &Frame<T>, centers: &[T]) -> Result<Panels> {
     let mut rows = ByteRows::default();
-    dispatch(Fill { rows: &mut rows, frame, x: centers, origin: ("centers", 0) })?;
+    fill(&mut rows, frame, centers, ("centers", 0))?;
     Panels::new(&rows, frame.centre.len())
 }
 
-/// Rounds rows to bytes.
-pub(super) struct Fill<'a, T> {
-    pub(super) rows: &'a mut ByteRows,
-    pub(super) frame: &'a Frame<T>,
-    pub(super) x: &'a [T],
-    pub(super) origin: (&'static str, usize),
-}
-
-impl<T: Real> WithSimd for Fill<'_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Result<()> {
-        self.rows.fill(self.frame, self.x, self.origin)
+vectorized!(
+    /// Rounds rows to bytes.
+    pub(super) fn fill<T: Real>(
+        rows: &mut ByteRows,
+        frame: &Frame<T>,
+        x: &[T],
+        origin: (&'static str, usize),
+    ) -> Result<()> {
+        rows.fill(frame, x, origin)
     }
-}
+);
 
 /// The nearest centre of a row.
 #[derive(Debug, Clone, Copy)]
@@ -171,20 +165,16 @@ pub(super) fn nearest<T: Real>(
     best
 }
 
-/// Writes the numbers of the nearest centres of some rows, of which the first is row `first`.
-struct Assign<'a, T> {
-    centers: &'a Centers<'a, T>,
-    x: &'a [T],
-    first: usize,
-    labels: &'a mut [i32],
-}
-
-impl<T: Real> WithSimd for Assign<'_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { centers: Centers { frame, centers, panels }, x, first, labels } = self;
+vectorized!(
+    /// Writes the numbers of the nearest centres of some rows, of which the first is row `first`.
+    fn assign<S: Simd, T: Real>(
+        simd: S,
+        centers: &Centers<'_, T>,
+        x: &[T],
+        first: usize,
+        labels: &mut [i32],
+    ) -> Result<()> {
+        let Centers { frame, centers, panels } = centers;
         let with = ByteProducts::new();
         let n_columns = frame.centre.len();
         let mut rows = ByteRows::default();
@@ -206,4 +196,4 @@ impl<T: Real> WithSimd for Assign<'_, T> {
         }
         Ok(())
     }
-}
+);

@@ -5,7 +5,7 @@
 //! is least, as Arthur and Vassilvitskii recommend. That sum is computed of scores of bytes; the
 //! distances themselves are exact.
 
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::clustering::bytes::{ByteRow, ByteRows};
 use crate::clustering::frame::Frame;
@@ -13,7 +13,7 @@ use crate::clustering::panels::{CHUNK, Panels, Tile};
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::{ByteProducts, PRODUCT_TILE, Real, dispatch};
+use crate::simd::{ByteProducts, PRODUCT_TILE, Real, vectorized};
 
 /// Rows that are passed over at once where one is drawn.
 const STRETCH: usize = 64;
@@ -78,7 +78,7 @@ pub(super) fn first_centers<T: Real>(
             _ => {
                 exec.for_chunks(&mut seeding, 1, |_, block| {
                     for block in block {
-                        dispatch(Totals { block, blocks, candidates: &indices });
+                        total_losses(block, blocks, &indices);
                     }
                     Ok(())
                 })?;
@@ -91,7 +91,7 @@ pub(super) fn first_centers<T: Real>(
         let center = &x[row * n_columns..(row + 1) * n_columns];
         exec.for_chunks(&mut seeding, 1, |_, block| {
             for block in block {
-                dispatch(Approach { frame, block, blocks, candidate: indices[best], center });
+                approach(frame, block, blocks, indices[best], center);
             }
             Ok(())
         })?;
@@ -125,19 +125,15 @@ fn drawn<T>(blocks: &[Block<'_, T>], block_rows: usize, target: f64) -> usize {
     last
 }
 
-/// Finds the sums of the squared distances of a block if each of some candidates became a centre.
-struct Totals<'a, 'b, T> {
-    block: &'a mut Block<'b, T>,
-    blocks: &'a [ByteRows],
-    candidates: &'a [(usize, usize)],
-}
-
-impl<T: Real> WithSimd for Totals<'_, '_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { block: Block { panels, closest, totals, tile, .. }, blocks, candidates } = self;
+vectorized!(
+    /// Finds the sums of the squared distances of a block if each of some candidates became a centre.
+    fn total_losses<S: Simd, T: Real>(
+        simd: S,
+        block: &mut Block<'_, T>,
+        blocks: &[ByteRows],
+        candidates: &[(usize, usize)],
+    ) {
+        let Block { panels, closest, totals, tile, .. } = block;
         totals.clear();
         for candidates in candidates.chunks(PRODUCT_TILE) {
             tile.clear();
@@ -150,7 +146,7 @@ impl<T: Real> WithSimd for Totals<'_, '_, T> {
             }
         }
     }
-}
+);
 
 #[inline(always)]
 fn sum_of_smaller<S: Simd>(simd: S, scores: &[f32], squares: f32, closest: &[f32]) -> f64 {
@@ -163,21 +159,16 @@ fn sum_of_smaller<S: Simd>(simd: S, scores: &[f32], squares: f32, closest: &[f32
     f64::from(simd.reduce_sum_f32s(sum))
 }
 
-/// Takes a row for a centre.
-struct Approach<'a, 'b, T> {
-    frame: &'a Frame<T>,
-    block: &'a mut Block<'b, T>,
-    blocks: &'a [ByteRows],
-    candidate: (usize, usize),
-    center: &'a [T],
-}
-
-impl<T: Real> WithSimd for Approach<'_, '_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { frame, block, blocks, candidate, center } = self;
+vectorized!(
+    /// Takes a row for a centre.
+    fn approach<S: Simd, T: Real>(
+        simd: S,
+        frame: &Frame<T>,
+        block: &mut Block<'_, T>,
+        blocks: &[ByteRows],
+        candidate: (usize, usize),
+        center: &[T],
+    ) {
         let Block { x, panels, closest, sums, tile, .. } = block;
         tile.clear();
         tile.push(&blocks[candidate.0], candidate.1);
@@ -209,4 +200,4 @@ impl<T: Real> WithSimd for Approach<'_, '_, T> {
             *sum = closest.iter().map(|&closest| f64::from(closest)).sum();
         }
     }
-}
+);

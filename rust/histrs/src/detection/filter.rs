@@ -4,12 +4,11 @@
 #![allow(clippy::needless_range_loop)]
 
 use ndarray::ArrayView4;
-use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result, check_length};
 use crate::memory;
 use crate::quantization::Code;
-use crate::simd::{AlignedVec, dispatch};
+use crate::simd::{AlignedVec, vectorized};
 
 /// Columns of a filter that are summed side by side.
 const LANES: usize = 8;
@@ -198,32 +197,26 @@ pub(super) fn score_level(
     match cells {
         Cells::Features(values, width) => {
             let cells = Described { values, width, n_codes };
-            dispatch(ScoreLevel { filter, cells, first, shape })
+            score_cells(filter, cells, first, shape)
         }
         Cells::Short(values, width) => {
             let cells = Looked(Described { values, width, n_codes });
-            dispatch(ScoreLevel { filter, cells, first, shape })
+            score_cells(filter, cells, first, shape)
         }
         Cells::Long(values, width) => {
             let cells = Looked(Described { values, width, n_codes });
-            dispatch(ScoreLevel { filter, cells, first, shape })
+            score_cells(filter, cells, first, shape)
         }
     }
 }
 
-struct ScoreLevel<'a, D> {
-    filter: &'a Filter,
-    cells: D,
-    first: usize,
-    shape: (usize, usize),
-}
-
-impl<D: Describe> WithSimd for ScoreLevel<'_, D> {
-    type Output = Result<Vec<f32>>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
-        let Self { filter, cells, first, shape } = self;
+vectorized!(
+    fn score_cells<D: Describe>(
+        filter: &Filter,
+        cells: D,
+        first: usize,
+        shape: (usize, usize),
+    ) -> Result<Vec<f32>> {
         let (rows, columns) = filter.fits(shape);
         let mut out = memory::filled(0.0_f32, rows * columns)?;
         if out.is_empty() {
@@ -254,4 +247,4 @@ impl<D: Describe> WithSimd for ScoreLevel<'_, D> {
         }
         Ok(out)
     }
-}
+);

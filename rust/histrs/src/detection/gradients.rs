@@ -1,10 +1,9 @@
 //! Gradients of pixels, snapped to directions and added up in cells.
 
-use pulp::{Simd, WithSimd};
-
 use super::image::Image;
 use crate::error::Result;
 use crate::memory;
+use crate::simd::vectorized;
 
 /// Directions of half a turn; opposite ones follow.
 pub(super) const N_HALF: usize = 9;
@@ -18,25 +17,19 @@ pub(super) struct CellHistograms {
     pub(super) values: Vec<f32>,
 }
 
-/// Adds up, in cells of `cell x cell` pixels, the lengths of the gradients of each direction.
-///
-/// The gradient is the difference of the neighbours on both sides, at a border with the pixel itself,
-/// in the channel where it is longest. It counts for the direction nearest to its own, `2 pi o / 18`,
-/// and for the four cells whose centres are around it, by bilinear weights; cells outside are left
-/// out.
-pub(super) struct CountGradients<'a> {
-    pub(super) image: &'a Image,
-    pub(super) cell: usize,
-    pub(super) rows: usize,
-    pub(super) columns: usize,
-}
-
-impl WithSimd for CountGradients<'_> {
-    type Output = Result<CellHistograms>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
-        let Self { image, cell, rows, columns } = self;
+vectorized!(
+    /// Adds up, in cells of `cell x cell` pixels, the lengths of the gradients of each direction.
+    ///
+    /// The gradient is the difference of the neighbours on both sides, at a border with the pixel itself,
+    /// in the channel where it is longest. It counts for the direction nearest to its own, `2 pi o / 18`,
+    /// and for the four cells whose centres are around it, by bilinear weights; cells outside are left
+    /// out.
+    pub(super) fn count_gradients(
+        image: &Image,
+        cell: usize,
+        rows: usize,
+        columns: usize,
+    ) -> Result<CellHistograms> {
         let width = image.columns;
         let mut values = memory::filled(0.0_f32, rows * columns * N_DIRECTIONS)?;
         let axes: [(f32, f32); N_HALF] = std::array::from_fn(|o| {
@@ -84,7 +77,7 @@ impl WithSimd for CountGradients<'_> {
         }
         Ok(CellHistograms { rows, columns, values })
     }
-}
+);
 
 /// Where a pixel lies between the centres of two cells, which are numbered from 1.
 struct Location {

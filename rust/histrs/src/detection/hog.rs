@@ -4,14 +4,13 @@
 #![allow(clippy::needless_range_loop)]
 
 use ndarray::{Array2, ArrayView3};
-use pulp::{Simd, WithSimd};
 
-use super::gradients::{CellHistograms, CountGradients, N_DIRECTIONS, N_HALF};
+use super::gradients::{CellHistograms, N_DIRECTIONS, N_HALF, count_gradients};
 use super::image::{Image, Octaves};
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::dispatch;
+use crate::simd::vectorized;
 
 /// Numbers that describe a cell: 18 directions, 9 directions of half a turn, 4 sums.
 pub const N_FEATURES: usize = N_DIRECTIONS + N_HALF + N_BLOCKS;
@@ -103,8 +102,8 @@ pub fn hog_pyramid(
             let image = octaves.at(level.scale, level.pixels.0, level.pixels.1)?;
             exec.check()?;
             let (rows, columns) = level.cells;
-            let histograms = dispatch(CountGradients { image: &image, cell, rows, columns })?;
-            dispatch(Describe { histograms: &histograms, padding, out })?;
+            let histograms = count_gradients(&image, cell, rows, columns)?;
+            describe_cells(&histograms, padding, out)?;
         }
         Ok(())
     })?;
@@ -140,24 +139,14 @@ impl Level {
     }
 }
 
-/// Writes the features of each cell, normalised by each of the four blocks that it is in.
-///
-/// With `u_o = h_o + h_{o+9}` and the energy `|u|^2` of a block's cells, `n_k` is one over the root of
-/// the energy of block `k`; a block that reaches over the border has the border's cells twice. The
-/// features are `1/2 sum_k min(h_o n_k, 0.2)` for 18 directions, the same of `u_o` for 9, and
-/// `sum_o min(h_o n_k, 0.2) / sqrt(18)` for each block.
-struct Describe<'a> {
-    histograms: &'a CellHistograms,
-    padding: usize,
-    out: &'a mut [f32],
-}
-
-impl WithSimd for Describe<'_> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> Result<()> {
-        let Self { histograms, padding, out } = self;
+vectorized!(
+    /// Writes the features of each cell, normalised by each of the four blocks that it is in.
+    ///
+    /// With `u_o = h_o + h_{o+9}` and the energy `|u|^2` of a block's cells, `n_k` is one over the root of
+    /// the energy of block `k`; a block that reaches over the border has the border's cells twice. The
+    /// features are `1/2 sum_k min(h_o n_k, 0.2)` for 18 directions, the same of `u_o` for 9, and
+    /// `sum_o min(h_o n_k, 0.2) / sqrt(18)` for each block.
+    fn describe_cells(histograms: &CellHistograms, padding: usize, out: &mut [f32]) -> Result<()> {
         let CellHistograms { rows, columns, values } = histograms;
         let (rows, columns) = (*rows, *columns);
         let (values, _) = values.as_chunks::<N_DIRECTIONS>();
@@ -181,7 +170,7 @@ impl WithSimd for Describe<'_> {
         }
         Ok(())
     }
-}
+);
 
 /// The features of a cell, in two whole vectors of most machines.
 #[inline(always)]

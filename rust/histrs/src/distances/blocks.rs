@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 use super::rows::Columns;
 use super::{DistanceKernel, Norm};
 use crate::error::{Error, Result};
-use crate::simd::{Elementary, Vectors, dispatch};
+use crate::simd::{Elementary, Vectors, dispatch, vectorized};
 
 /// Rows of a block: their distances stay in the first-level cache.
 pub(super) const BLOCK: usize = 256;
@@ -56,11 +56,11 @@ impl<T: Elementary> Columns<T> {
             let values = &values[d * stride..][block.clone()];
             let weight = T::from_f64(kernel.part_of_column(d));
             for (row, out) in rows.iter().zip(out.iter_mut()) {
-                dispatch(Category { x: row[d], weight, values, out });
+                add_category(row[d], weight, values, out);
             }
         }
         if norm == Norm::L2 {
-            out.iter_mut().for_each(|out| dispatch(Roots { out: &mut out[..block.len()] }));
+            out.iter_mut().for_each(|out| take_roots(&mut out[..block.len()]));
         }
         Ok(())
     }
@@ -120,34 +120,17 @@ impl<T: Elementary, const R: usize> Numbers<'_, T, R> {
     }
 }
 
-/// Adds a column of categories.
-struct Category<'a, T> {
-    x: T,
-    weight: T,
-    values: &'a [T],
-    out: &'a mut [T],
-}
-
-impl<T: Elementary> WithSimd for Category<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for (out, &y) in self.out.iter_mut().zip(self.values) {
-            *out = *out + if self.x == y { T::default() } else { self.weight };
+vectorized!(
+    /// Adds a column of categories.
+    fn add_category<T: Elementary>(x: T, weight: T, values: &[T], out: &mut [T]) {
+        for (out, &y) in out.iter_mut().zip(values) {
+            *out = *out + if x == y { T::default() } else { weight };
         }
     }
-}
+);
 
-struct Roots<'a, T> {
-    out: &'a mut [T],
-}
-
-impl<T: Elementary> WithSimd for Roots<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.out.iter_mut().for_each(|out| *out = out.sqrt());
+vectorized!(
+    fn take_roots<T: Elementary>(out: &mut [T]) {
+        out.iter_mut().for_each(|out| *out = out.sqrt());
     }
-}
+);

@@ -25,6 +25,7 @@
 //! | `blocks` | distances of a few rows to a block of others |
 //! | `tile` | functions of the distances of one row to a block, and sums by column |
 //! | `matrix` | the kernel between any rows |
+//! | `product` | the kernel between any rows, times weights of the others |
 //! | `scores` | the kernel of one row with others, times weights |
 //! | `slopes` | sums of slopes of the kernel matrix, by parameter |
 //! | `stored` | the kernel of all pairs in two bytes each, for products |
@@ -32,6 +33,7 @@
 mod blocks;
 mod kernel;
 mod matrix;
+mod product;
 mod rows;
 mod scores;
 mod slopes;

@@ -45,9 +45,9 @@ impl DistanceKernel {
         let cure = "give one for each row of X";
         check_length("the number of rows of G", g.nrows(), n, cure)?;
         check_length("the number of columns of G", g.ncols(), n, cure)?;
-        let parts = exec.map_blocks(n.div_ceil(ROWS), |block| {
+        let parts = exec.map_ranges(n, ROWS, |some| {
             let mut part = self.zeros(n)?;
-            self.add_rows(&rows, block * ROWS..n.min((block + 1) * ROWS), g, &mut part)?;
+            self.add_rows(&rows, some, g, &mut part)?;
             Ok(part)
         })?;
         let mut total = self.zeros(n)?;

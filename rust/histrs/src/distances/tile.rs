@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use pulp::{Simd, WithSimd};
-
 use super::blocks::BLOCK;
 use super::rows::Columns;
 use super::{DistanceKernel, Norm, Shape};
 use crate::error::{Error, Result};
-use crate::simd::{Elementary, dispatch, is_same};
+use crate::simd::{Elementary, is_same, vectorized};
 
 /// Sums that are kept side by side.
 const LANES: usize = 8;
@@ -27,13 +25,11 @@ impl<T: Elementary> Tile<'_, T> {
     pub(super) fn values_of(&self, distances: &[T], out: &mut [T]) {
         let (half, constant) = (0.5 * self.kernel.energy(), self.kernel.constant());
         let norms = &self.others.norms[self.block.clone()];
-        for ((out, &d), &norm) in out.iter_mut().zip(distances).zip(norms) {
-            *out = T::from_f64(constant + half * (self.norm + norm - d.to_f64()));
-        }
+        motion(half, constant, self.norm, norms, distances, out);
         self.for_shapes(distances, |k, shape, decays| {
             let rate = T::from_f64(shape.rate());
             let amplitude = T::from_f64(self.kernel.amplitudes[k]);
-            dispatch(AddShape { shape, rate, amplitude, distances, decays, out });
+            add_shape(shape, rate, amplitude, distances, decays, out);
         });
     }
 
@@ -43,12 +39,12 @@ impl<T: Elementary> Tile<'_, T> {
         let slowest = &mut slowest[..distances.len()];
         let power = &mut power[..distances.len()];
         for decay in &self.kernel.decays {
-            dispatch(Exponentials { rate: T::from_f64(decay.rate), distances, out: slowest });
+            exponentials(T::from_f64(decay.rate), distances, slowest);
             for &(k, n) in &decay.powers {
                 if n == 1 {
                     visit(k, self.kernel.shapes[k], slowest);
                 } else {
-                    dispatch(Powers { n, bases: slowest, out: power });
+                    powers(n, slowest, power);
                     visit(k, self.kernel.shapes[k], power);
                 }
             }
@@ -69,19 +65,15 @@ impl Tile<'_, f64> {
         let half = 0.5 * self.kernel.energy();
         let norms = &self.others.norms[self.block.clone()];
         let n_shapes = self.kernel.shapes.len();
-        for (((out, &d), &norm), &g) in out.iter_mut().zip(distances).zip(norms).zip(g) {
-            *out = -half * g;
-            sums[n_shapes] += half * g * (self.norm + norm - d);
-            sums[n_shapes + 1] += self.kernel.constant() * g;
-        }
+        let (of_motion, of_constant) = slope_of_motion(half, self.norm, norms, distances, g, out);
+        sums[n_shapes] += of_motion;
+        sums[n_shapes + 1] += self.kernel.constant() * of_constant;
         self.for_shapes(distances, |k, shape, decays| {
             let amplitude = self.kernel.amplitudes[k];
-            sums[k] += dispatch(SlopeOfShape { shape, amplitude, distances, decays, g, out });
+            sums[k] += slope_of_shape(shape, amplitude, distances, decays, g, out);
         });
         if self.kernel.norm == Norm::L2 {
-            for (out, &d) in out.iter_mut().zip(distances) {
-                *out = if d > 0.0 { *out / d } else { 0.0 };
-            }
+            divide(out, distances);
         }
     }
 
@@ -90,181 +82,180 @@ impl Tile<'_, f64> {
         for (d, sum) in sums.iter_mut().enumerate() {
             let (is_number, norm) = (d < self.kernel.n_numbers, self.kernel.norm);
             let (values, x, weight) = (self.values(d)?, self.row[d], self.kernel.part_of_column(d));
-            *sum += dispatch(SumOfColumn { norm, is_number, x, weight, values, slopes });
+            *sum += sum_of_column(norm, is_number, x, weight, values, slopes);
         }
         Ok(())
     }
 }
 
-/// What a column adds to a distance, or to its square.
-#[inline(always)]
-fn part<T: Elementary>(norm: Norm, is_number: bool, x: T, weight: T) -> impl Fn(T) -> T + Copy {
-    move |y| match (is_number, norm) {
-        (true, Norm::L1) => (x - y).abs(),
-        (true, Norm::L2) => (x - y) * (x - y),
-        (false, _) if x == y => T::default(),
-        (false, _) => weight,
+vectorized!(
+    /// Writes the kernel of the Brownian motion, and the constant.
+    fn motion<T: Elementary>(
+        half: f64,
+        constant: f64,
+        own: f64,
+        norms: &[f64],
+        distances: &[T],
+        out: &mut [T],
+    ) {
+        for ((out, &d), &norm) in out.iter_mut().zip(distances).zip(norms) {
+            *out = T::from_f64(constant + half * (own + norm - d.to_f64()));
+        }
     }
-}
+);
 
-/// Calls `$run` with a function that is known when the loop over it is compiled.
-macro_rules! with_part {
-    ($column:expr, $part:ident => $run:expr) => {{
-        let (x, weight) = ($column.x, $column.weight);
-        match ($column.is_number, $column.norm) {
-            (true, Norm::L1) => {
-                let $part = part(Norm::L1, true, x, weight);
-                $run
-            }
-            (true, Norm::L2) => {
-                let $part = part(Norm::L2, true, x, weight);
-                $run
-            }
-            (false, _) => {
-                let $part = part(Norm::L1, false, x, weight);
-                $run
+vectorized!(
+    /// Writes `g` times the slope of the Brownian motion. Returns the sums of `g` times it and of `g`.
+    fn slope_of_motion(
+        half: f64,
+        own: f64,
+        norms: &[f64],
+        distances: &[f64],
+        g: &[f64],
+        out: &mut [f64],
+    ) -> (f64, f64) {
+        let (mut sums, mut sums_of_g) = ([0.0; LANES], [0.0; LANES]);
+        let chunks = out.chunks_mut(LANES).zip(distances.chunks(LANES));
+        for ((out, d), (g, norms)) in chunks.zip(g.chunks(LANES).zip(norms.chunks(LANES))) {
+            let given = d.iter().zip(g).zip(norms);
+            let sums = sums.iter_mut().zip(&mut sums_of_g);
+            for ((out, ((&d, &g), &norm)), (sum, sum_of_g)) in out.iter_mut().zip(given).zip(sums) {
+                *out = -half * g;
+                *sum += half * g * (own + norm - d);
+                *sum_of_g += g;
             }
         }
-    }};
-}
+        (sums.iter().sum(), sums_of_g.iter().sum())
+    }
+);
 
-struct Exponentials<'a, T> {
-    rate: T,
-    distances: &'a [T],
-    out: &'a mut [T],
-}
+vectorized!(
+    /// Divides by distances; where there is none, nothing is left.
+    fn divide(out: &mut [f64], distances: &[f64]) {
+        for (out, &d) in out.iter_mut().zip(distances) {
+            *out = if d > 0.0 { *out / d } else { 0.0 };
+        }
+    }
+);
 
-impl<T: Elementary> WithSimd for Exponentials<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let rate = T::default() - self.rate;
-        let pairs = self.out.iter_mut().zip(self.distances);
+vectorized!(
+    fn exponentials<S: Simd, T: Elementary>(_simd: S, rate: T, distances: &[T], out: &mut [T]) {
+        let rate = T::default() - rate;
+        let pairs = out.iter_mut().zip(distances);
         if is_same::<S, pulp::Scalar>() {
             pairs.for_each(|(out, &d)| *out = (rate * d).exp_in_range());
         } else {
             pairs.for_each(|(out, &d)| *out = (rate * d).exp_fused());
         }
     }
-}
+);
 
-/// Powers by squares and products, the highest bit of `n` first.
-struct Powers<'a, T> {
-    n: u32,
-    bases: &'a [T],
-    out: &'a mut [T],
-}
-
-impl<T: Elementary> WithSimd for Powers<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.out.copy_from_slice(self.bases);
-        for bit in (0..self.n.ilog2()).rev() {
-            if self.n >> bit & 1 == 0 {
-                self.out.iter_mut().for_each(|out| *out = *out * *out);
+vectorized!(
+    /// Powers by squares and products, the highest bit of `n` first.
+    fn powers<T: Elementary>(n: u32, bases: &[T], out: &mut [T]) {
+        out.copy_from_slice(bases);
+        for bit in (0..n.ilog2()).rev() {
+            if n >> bit & 1 == 0 {
+                out.iter_mut().for_each(|out| *out = *out * *out);
             } else {
-                let pairs = self.out.iter_mut().zip(self.bases);
+                let pairs = out.iter_mut().zip(bases);
                 pairs.for_each(|(out, &base)| *out = *out * *out * base);
             }
         }
     }
-}
+);
 
-struct AddShape<'a, T> {
-    shape: Shape,
-    rate: T,
-    amplitude: T,
-    distances: &'a [T],
-    /// `exp(-rate D)`.
-    decays: &'a [T],
-    out: &'a mut [T],
-}
-
-impl<T: Elementary> WithSimd for AddShape<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let (rate, amplitude, one) = (self.rate, self.amplitude, T::from_f64(1.0));
-        let triples = self.out.iter_mut().zip(self.decays).zip(self.distances);
-        match self.shape {
+vectorized!(
+    fn add_shape<T: Elementary>(
+        shape: Shape,
+        rate: T,
+        amplitude: T,
+        distances: &[T],
+        /// `exp(-rate D)`.
+        decays: &[T],
+        out: &mut [T],
+    ) {
+        let one = T::from_f64(1.0);
+        let triples = out.iter_mut().zip(decays).zip(distances);
+        match shape {
             Shape::Laplace(_) => triples.for_each(|((out, &e), _)| *out = *out + amplitude * e),
             Shape::Matern(_) => triples.for_each(|((out, &e), &d)| {
                 *out = *out + amplitude * (one + rate * d) * e;
             }),
         }
     }
-}
+);
 
-struct SlopeOfShape<'a> {
-    shape: Shape,
-    amplitude: f64,
-    distances: &'a [f64],
-    /// `exp(-rate D)`.
-    decays: &'a [f64],
-    g: &'a [f64],
-    out: &'a mut [f64],
-}
-
-impl WithSimd for SlopeOfShape<'_> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> f64 {
-        let (rate, amplitude) = (self.shape.rate(), self.amplitude);
+vectorized!(
+    fn slope_of_shape(
+        shape: Shape,
+        amplitude: f64,
+        distances: &[f64],
+        /// `exp(-rate D)`.
+        decays: &[f64],
+        g: &[f64],
+        out: &mut [f64],
+    ) -> f64 {
+        let rate = shape.rate();
         // The value, and the slope by the distance, over amplitude and `exp(-s)`.
-        match self.shape {
-            Shape::Laplace(_) => self.sum(|_| (amplitude, -amplitude * rate)),
-            Shape::Matern(_) => self.sum(|d| {
+        match shape {
+            Shape::Laplace(_) => {
+                add_slopes(distances, decays, g, out, |_| (amplitude, -amplitude * rate))
+            }
+            Shape::Matern(_) => add_slopes(distances, decays, g, out, |d| {
                 let s = rate * d;
                 (amplitude * (1.0 + s), -amplitude * rate * s)
             }),
         }
     }
-}
+);
 
-impl SlopeOfShape<'_> {
-    #[inline(always)]
-    fn sum(self, of: impl Fn(f64) -> (f64, f64)) -> f64 {
-        let mut sums = [0.0; LANES];
-        let chunks = self.out.chunks_mut(LANES).zip(self.distances.chunks(LANES));
-        for ((out, d), (g, e)) in chunks.zip(self.g.chunks(LANES).zip(self.decays.chunks(LANES))) {
-            for ((((sum, out), &d), &g), &e) in sums.iter_mut().zip(out).zip(d).zip(g).zip(e) {
-                let (value, slope) = of(d);
-                let times = g * e;
-                *sum += value * times;
-                *out += slope * times;
-            }
+#[inline(always)]
+fn add_slopes(
+    distances: &[f64],
+    decays: &[f64],
+    g: &[f64],
+    out: &mut [f64],
+    of: impl Fn(f64) -> (f64, f64),
+) -> f64 {
+    let mut sums = [0.0; LANES];
+    let chunks = out.chunks_mut(LANES).zip(distances.chunks(LANES));
+    for ((out, d), (g, e)) in chunks.zip(g.chunks(LANES).zip(decays.chunks(LANES))) {
+        for ((((sum, out), &d), &g), &e) in sums.iter_mut().zip(out).zip(d).zip(g).zip(e) {
+            let (value, slope) = of(d);
+            let times = g * e;
+            *sum += value * times;
+            *out += slope * times;
         }
-        sums.iter().sum()
     }
+    sums.iter().sum()
 }
 
-struct SumOfColumn<'a> {
-    norm: Norm,
-    is_number: bool,
-    x: f64,
-    weight: f64,
-    values: &'a [f64],
-    slopes: &'a [f64],
-}
-
-impl WithSimd for SumOfColumn<'_> {
-    type Output = f64;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> f64 {
-        let mut sums = [0.0; LANES];
-        with_part!(self, part => {
-            for (slopes, values) in self.slopes.chunks(LANES).zip(self.values.chunks(LANES)) {
-                for ((sum, &slope), &y) in sums.iter_mut().zip(slopes).zip(values) {
-                    *sum += slope * part(y);
-                }
-            }
-        });
-        sums.iter().sum()
+vectorized!(
+    /// The sum of slopes times what a column adds to a distance, or to its square.
+    fn sum_of_column(
+        norm: Norm,
+        is_number: bool,
+        x: f64,
+        weight: f64,
+        values: &[f64],
+        slopes: &[f64],
+    ) -> f64 {
+        match (is_number, norm) {
+            (true, Norm::L1) => sum_of_parts(values, slopes, |y| (x - y).abs()),
+            (true, Norm::L2) => sum_of_parts(values, slopes, |y| (x - y) * (x - y)),
+            (false, _) => sum_of_parts(values, slopes, |y| if x == y { 0.0 } else { weight }),
+        }
     }
+);
+
+#[inline(always)]
+fn sum_of_parts(values: &[f64], slopes: &[f64], part: impl Fn(f64) -> f64) -> f64 {
+    let mut sums = [0.0; LANES];
+    for (slopes, values) in slopes.chunks(LANES).zip(values.chunks(LANES)) {
+        for ((sum, &slope), &y) in sums.iter_mut().zip(slopes).zip(values) {
+            *sum += slope * part(y);
+        }
+    }
+    sums.iter().sum()
 }

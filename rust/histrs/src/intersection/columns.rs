@@ -57,10 +57,10 @@ impl SortedColumns {
         let n_rows = x.n_rows();
         let stored = reader.stored()?;
         // Sixteen columns per block: neighbours share the cache lines of a row-major matrix.
-        let blocks = exec.map_blocks(stored.len().div_ceil(16), |block| {
+        let blocks = exec.map_ranges(stored.len(), 16, |part| {
             let mut entries = ColumnEntries::default();
             let mut sorter = Sorter::default();
-            stored[block * 16..stored.len().min((block + 1) * 16)]
+            stored[part]
                 .iter()
                 .map(|&d| {
                     exec.check()?;

@@ -147,8 +147,7 @@ impl CoordinateDescent {
         order: &[usize],
     ) -> Result<Array2<f64>> {
         let n_outputs = y.ncols();
-        let blocks = exec.map_blocks(n_outputs.div_ceil(K), |block| {
-            let columns = block * K..n_outputs.min((block + 1) * K);
+        let blocks = exec.map_ranges(n_outputs, K, |columns| {
             let pack = |m: ArrayView2<'_, f64>| {
                 let part = m.slice_move(s![.., columns.clone()]);
                 let row = |row: ndarray::ArrayView1<'_, f64>| {

@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use ndarray::{Array2, ArrayView2, s};
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
@@ -15,7 +15,7 @@ use crate::intersection::scan::column_table;
 use crate::intersection::transform::{Transform, check_weights};
 use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns, visit_rows};
 use crate::memory;
-use crate::simd::{Element, Vectors, dispatch};
+use crate::simd::{Element, Vectors, vectorized};
 
 /// Test rows scored together, so that a column's knots are brought into the cache for many, and
 /// fewer when there are few, so that all threads have some.
@@ -212,7 +212,7 @@ impl ShapeFunctions {
             let (start, n_rows) = (block * block_rows, out.len() / n_outputs);
             let mut placed = memory::with_capacity(PLACED)?;
             let mut add = |placed: &mut Vec<Place>| {
-                dispatch(AddPlaced { placed, values, n_outputs, out: &mut *out });
+                add_placed(placed, values, n_outputs, &mut *out);
                 placed.clear();
             };
             let mut failed = None;
@@ -254,20 +254,16 @@ struct Place {
     t: f64,
 }
 
-/// Adds the functions at some cells to the scores of their rows.
-struct AddPlaced<'a> {
-    placed: &'a [Place],
-    values: &'a [f64],
-    n_outputs: usize,
-    out: &'a mut [f64],
-}
-
-impl WithSimd for AddPlaced<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { placed, values, n_outputs: n, out } = self;
+vectorized!(
+    /// Adds the functions at some cells to the scores of their rows.
+    fn add_placed<S: Simd>(
+        simd: S,
+        placed: &[Place],
+        values: &[f64],
+        n_outputs: usize,
+        out: &mut [f64],
+    ) {
+        let n = n_outputs;
         for &Place { row, knot, t } in placed {
             let out = &mut out[row * n..(row + 1) * n];
             let at = &values[knot * n..(knot + 1) * n];
@@ -285,7 +281,7 @@ impl WithSimd for AddPlaced<'_> {
             }
         }
     }
-}
+);
 
 struct ColumnTable<'a> {
     column: &'a Column,

@@ -46,13 +46,12 @@ impl SortedColumns {
         transform.check()?;
         check_weights(weights, self.n_columns())?;
         let (numbers, columns) = (self.numbers(), self.columns());
-        let parts = exec.map_blocks(columns.len().div_ceil(COLUMNS), |part| {
-            (part * COLUMNS..columns.len().min((part + 1) * COLUMNS))
-                .map(|k| {
-                    let weight = weights.map_or(1.0, |w| w[numbers[k]]);
-                    transform_column(&columns[k], transform, weight, self.n_rows())
-                })
-                .collect::<Result<Vec<_>>>()
+        let parts = exec.map_ranges(columns.len(), COLUMNS, |part| {
+            part.map(|k| {
+                let weight = weights.map_or(1.0, |w| w[numbers[k]]);
+                transform_column(&columns[k], transform, weight, self.n_rows())
+            })
+            .collect::<Result<Vec<_>>>()
         })?;
         let transformed = numbers.iter().copied().zip(parts.into_iter().flatten());
         Self::from_columns(self.n_rows(), self.n_columns(), transformed)

@@ -56,9 +56,9 @@ pub fn transform_rows<T: Element>(
         }
         HistogramMatrix::Csr(x) => {
             let n_rows = x.n_rows();
-            let blocks = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
+            let blocks = exec.map_ranges(n_rows, ROWS, |rows| {
                 let (mut data, mut indices, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
-                for row in block * ROWS..n_rows.min((block + 1) * ROWS) {
+                for row in rows {
                     let (columns, values) = x.row_sums_of_duplicates(row);
                     memory::push(&mut lengths, columns.len())?;
                     memory::extend(&mut indices, columns.iter().copied())?;

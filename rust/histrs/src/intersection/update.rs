@@ -94,9 +94,9 @@ impl SortedColumns {
         numbers: &[usize],
         write: impl Fn(usize, &Pairs, &mut Pairs, &mut Pairs) -> Result<()> + Sync,
     ) -> Result<Self> {
-        let blocks = exec.map_blocks(numbers.len().div_ceil(COLUMNS), |block| {
+        let blocks = exec.map_ranges(numbers.len(), COLUMNS, |part| {
             let (mut old, mut spare, mut pairs) = (Pairs::new(), Pairs::new(), Pairs::new());
-            numbers[block * COLUMNS..numbers.len().min((block + 1) * COLUMNS)]
+            numbers[part]
                 .iter()
                 .map(|&d| {
                     exec.check()?;

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::kernels::forms::{DistanceTerm, Projection};
 use crate::matrix::HistogramMatrix;
-use crate::pairwise::{Entry, Term, pairwise};
+use crate::pairwise::{Entries, Term, pairwise};
 use crate::simd::Element;
 
 /// `2 x y / (x + y)` (eq. 4, right-hand side).
@@ -26,11 +26,7 @@ struct Exponential {
 
 impl Term for Chi2 {
     #[inline(always)]
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S> {
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S> {
         let (larger, smaller) = (T::max(simd, x.value, y.value), T::min(simd, x.value, y.value));
         // At least one half, so that it cannot underflow.
         let ratio = T::div(simd, larger, positive_sum::<T, S>(simd, x.value, y.value));
@@ -71,11 +67,7 @@ impl Term for Distance {
     const KEEPS_UNMATCHED: bool = true;
 
     #[inline(always)]
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S> {
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S> {
         let (difference, ratio) = difference_and_ratio::<T, S>(simd, x.value, y.value);
         T::mul(simd, difference, ratio)
     }
@@ -85,11 +77,7 @@ impl Term for Exponential {
     const KEEPS_UNMATCHED: bool = true;
 
     #[inline(always)]
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S> {
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S> {
         Distance::of::<T, S>(simd, x, y)
     }
 

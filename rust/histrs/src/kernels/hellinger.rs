@@ -3,7 +3,7 @@
 use pulp::Simd;
 
 use crate::kernels::forms::Projection;
-use crate::pairwise::{Entry, Term};
+use crate::pairwise::{Entries, Term};
 use crate::simd::Element;
 
 /// `sqrt(x) sqrt(y)`.
@@ -17,11 +17,7 @@ impl Term for Hellinger {
     }
 
     #[inline(always)]
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S> {
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S> {
         T::mul(simd, x.value, y.value)
     }
 
@@ -30,8 +26,8 @@ impl Term for Hellinger {
     fn add<T: Element, S: Simd>(
         simd: S,
         sum: T::Vector<S>,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
+        x: Entries<T, S>,
+        y: Entries<T, S>,
     ) -> T::Vector<S> {
         T::mul_add(simd, x.value, y.value, sum)
     }

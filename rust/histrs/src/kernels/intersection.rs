@@ -3,7 +3,7 @@
 use pulp::Simd;
 
 use crate::kernels::forms::{DistanceTerm, Projection};
-use crate::pairwise::{Entry, Term};
+use crate::pairwise::{Entries, Term};
 use crate::simd::Element;
 
 /// `min(x, y)`.
@@ -14,11 +14,7 @@ impl Term for Intersection {
     const MINIMA: bool = true;
 
     #[inline(always)]
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S> {
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S> {
         T::min(simd, x.value, y.value)
     }
 }

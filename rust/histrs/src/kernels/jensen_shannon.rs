@@ -5,7 +5,7 @@ use std::f64::consts::{LN_2, LOG2_E};
 use pulp::Simd;
 
 use crate::kernels::forms::Projection;
-use crate::pairwise::{Entry, Term};
+use crate::pairwise::{Entries, Term};
 use crate::simd::Element;
 
 /// `(x log2((x + y) / x) + y log2((x + y) / y)) / 2`.
@@ -20,11 +20,7 @@ impl Term for JensenShannon {
     /// digits cancel. `log2(1 + b/a) = 2 atanh(s) / ln 2` at `s = b / (2a + b)`, and
     /// `(a + b) s = b r` at `r = (a + b) / (2a + b) = (1 + s) / 2`, which cannot underflow.
     #[inline(always)]
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S> {
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S> {
         let (a, b) = (T::max(simd, x.value, y.value), T::min(simd, x.value, y.value));
         let sum = T::add(simd, a, b);
         let below = T::max(simd, T::add(simd, a, sum), T::splat(simd, T::TINY));

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::kernels::Intersection;
 use crate::matrix::{HistogramMatrix, check_columns};
-use crate::pairwise::{Entry, Term, own_sums, pairwise};
+use crate::pairwise::{Entries, Term, own_sums, pairwise};
 use crate::simd::Element;
 
 /// `min(x, y)`, to become `S / (|x| + |y| - S)`, or 1 less that.
@@ -22,11 +22,7 @@ impl Term for Ratio<'_> {
     const MINIMA: bool = true;
 
     #[inline(always)]
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S> {
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S> {
         Intersection::of::<T, S>(simd, x, y)
     }
 

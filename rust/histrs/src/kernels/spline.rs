@@ -6,7 +6,7 @@ use pulp::Simd;
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
-use crate::pairwise::{Entry, Term, pairwise};
+use crate::pairwise::{Entries, Term, pairwise};
 use crate::simd::Element;
 
 /// `s^2 (3 t - s) / 6` for `s <= t`.
@@ -15,11 +15,7 @@ struct CubicSpline;
 
 impl Term for CubicSpline {
     #[inline(always)]
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S> {
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S> {
         let smaller = T::min(simd, x.value, y.value);
         let larger = T::max(simd, x.value, y.value);
         // (2 t + (t - s)) / 6, of which nothing cancels.

@@ -32,9 +32,8 @@ impl<T: Element> HistogramMatrix<'_, T> {
     ) -> Result<()> {
         const ROWS: usize = 256;
         let n_rows = self.n_rows();
-        exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
-            (block * ROWS..n_rows.min((block + 1) * ROWS))
-                .try_for_each(|row| self.check_row(row, name, all_valid))
+        exec.map_ranges(n_rows, ROWS, |rows| {
+            rows.into_iter().try_for_each(|row| self.check_row(row, name, all_valid))
         })
         .map(drop)
     }

@@ -1,13 +1,12 @@
 //! Block coordinate descent over a path of penalties.
 
 use ndarray::{Array2, Array3, ArrayView2};
-use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::dispatch;
-use crate::stop::{Stop, with_stop};
+use crate::simd::vectorized;
+use crate::stop::{Stop, with_fields, with_stop};
 
 use super::block::minimise_block;
 use super::extrapolation::{WINDOW, extrapolate};
@@ -31,14 +30,7 @@ impl Default for LassoParameters<'_> {
     }
 }
 
-impl<'a> LassoParameters<'a> {
-    /// With another [`start`](Self::start).
-    #[must_use]
-    pub const fn with_start(self, start: Option<ArrayView2<'a, f64>>) -> Self {
-        Self { start, ..self }
-    }
-}
-
+with_fields!(LassoParameters<'a>: with_start(start: Option<ArrayView2<'a, f64>>));
 with_stop!(LassoParameters<'a>);
 
 /// The solutions of [`group_lasso_path`].
@@ -201,7 +193,7 @@ impl<'a> Descent<'a> {
                 let step = new - w[i];
                 if step != 0.0 {
                     w[i] = new;
-                    dispatch(Subtract { factor: step, row: target.gram_row(i), from: residual });
+                    subtract(step, target.gram_row(i), residual);
                 }
             }
         }
@@ -226,29 +218,20 @@ fn residual_of(target: &Target<'_>, w: &[f64]) -> Vec<f64> {
     let mut residual = target.v.to_vec();
     for (i, &w) in w.iter().enumerate() {
         if w != 0.0 {
-            dispatch(Subtract { factor: w, row: target.gram_row(i), from: &mut residual });
+            subtract(w, target.gram_row(i), &mut residual);
         }
     }
     residual
 }
 
-/// `from -= factor * row`.
-struct Subtract<'a> {
-    factor: f64,
-    row: &'a [f64],
-    from: &'a mut [f64],
-}
-
-impl WithSimd for Subtract<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for (from, row) in self.from.iter_mut().zip(self.row) {
-            *from -= self.factor * row;
+vectorized!(
+    /// `from -= factor * row`.
+    fn subtract(factor: f64, row: &[f64], from: &mut [f64]) {
+        for (from, row) in from.iter_mut().zip(row) {
+            *from -= factor * row;
         }
     }
-}
+);
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

@@ -5,6 +5,7 @@ use std::ops::Range;
 use ndarray::{ArrayView1, ArrayView2};
 
 use crate::error::{Error, Result, check_length};
+use crate::stop::with_fields;
 
 /// Strengths of the two penalties of `sum_g l1 weight_g |w_g| + l2 |w|^2 / 2`.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -24,19 +25,9 @@ impl Penalty {
     pub const fn new(l1: f64) -> Self {
         Self { l1, l2: 0.0, positive: false }
     }
-
-    /// With another [`l2`](Self::l2).
-    #[must_use]
-    pub const fn with_l2(self, l2: f64) -> Self {
-        Self { l2, ..self }
-    }
-
-    /// With another [`positive`](Self::positive).
-    #[must_use]
-    pub const fn with_positive(self, positive: bool) -> Self {
-        Self { positive, ..self }
-    }
 }
+
+with_fields!(Penalty: with_l2(l2: f64), with_positive(positive: bool));
 
 /// `w^T G w / 2 - v^T w` and groups of coefficients, for some targets.
 ///

@@ -117,8 +117,7 @@ impl Range {
 
 /// The range of all entries, where words hold it.
 fn range_of<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<Option<Range>> {
-    let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
-        let rows = block * ROWS..x.n_rows().min((block + 1) * ROWS);
+    let blocks = exec.map_ranges(x.n_rows(), ROWS, |rows| {
         Ok(rows.into_iter().try_fold(Range::EMPTY, |range, row| {
             let found = match x {
                 HistogramMatrix::Dense(x) => {

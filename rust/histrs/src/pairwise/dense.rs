@@ -6,21 +6,41 @@ use pulp::{Simd, WithSimd};
 
 use crate::pairwise::packed::{PackedRows, TILE};
 use crate::pairwise::{Entry, Term};
-use crate::simd::Element;
+use crate::simd::{Element, vectorized};
 
 /// Vectors added in the working precision before they are added up in double precision.
 const CHUNK: usize = 64;
 
-/// The pairs of two packed blocks.
-pub(super) struct DenseTile<'a, T, K> {
-    pub(super) term: K,
-    pub(super) left: &'a PackedRows<T>,
-    pub(super) right: &'a PackedRows<T>,
-    pub(super) out: &'a mut [T],
-    pub(super) stride: usize,
-    /// The first row and column of the matrix.
-    pub(super) origin: (usize, usize),
-}
+vectorized!(
+    /// The pairs of two packed blocks.
+    pub(super) fn dense_tile<S: Simd, T: Element, K: Term>(
+        simd: S,
+        term: K,
+        left: &PackedRows<T>,
+        right: &PackedRows<T>,
+        out: &mut [T],
+        stride: usize,
+        /// The first row and column of the matrix.
+        origin: (usize, usize),
+    ) {
+        let width = left.width / T::lanes::<S>();
+        let [a, log_a] = [left.values(), left.logs::<K>()].map(|x| T::vectors::<S>(x).0);
+        let [b, log_b] = [right.values(), right.logs::<K>()].map(|x| T::vectors::<S>(x).0);
+        for i in (0..left.n_rows).step_by(TILE) {
+            for j in (0..right.n_rows).step_by(TILE) {
+                let x = [rows(a, i, width), rows(log_a, i, width)];
+                let y = [rows(b, j, width), rows(log_b, j, width)];
+                let sums = tile_sums::<T, K, S>(simd, x, y);
+                for (i, sums) in (i..left.n_rows).zip(sums) {
+                    for (j, sum) in (j..right.n_rows).zip(sums) {
+                        out[i * stride + j] =
+                            T::from_f64(term.finish(sum, origin.0 + i, origin.1 + j));
+                    }
+                }
+            }
+        }
+    }
+);
 
 /// The sums of the minima of rows with themselves, which read no logarithms.
 pub(super) struct SelfSums<'a, T, K> {
@@ -48,31 +68,6 @@ impl<T: Element, K: Term> WithSimd for SelfSums<'_, T, K> {
 
 /// Four rows, as vectors.
 type Rows<'a, V> = [&'a [V]; TILE];
-
-impl<T: Element, K: Term> WithSimd for DenseTile<'_, T, K> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { term, left, right, out, stride, origin } = self;
-        let width = left.width / T::lanes::<S>();
-        let [a, log_a] = [left.values(), left.logs::<K>()].map(|x| T::vectors::<S>(x).0);
-        let [b, log_b] = [right.values(), right.logs::<K>()].map(|x| T::vectors::<S>(x).0);
-        for i in (0..left.n_rows).step_by(TILE) {
-            for j in (0..right.n_rows).step_by(TILE) {
-                let x = [rows(a, i, width), rows(log_a, i, width)];
-                let y = [rows(b, j, width), rows(log_b, j, width)];
-                let sums = tile_sums::<T, K, S>(simd, x, y);
-                for (i, sums) in (i..left.n_rows).zip(sums) {
-                    for (j, sum) in (j..right.n_rows).zip(sums) {
-                        out[i * stride + j] =
-                            T::from_f64(term.finish(sum, origin.0 + i, origin.1 + j));
-                    }
-                }
-            }
-        }
-    }
-}
 
 #[inline(always)]
 fn rows<V>(x: &[V], first: usize, width: usize) -> Rows<'_, V> {

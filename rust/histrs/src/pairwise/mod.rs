@@ -17,7 +17,7 @@ use crate::error::Result;
 use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, check_columns};
 use crate::memory;
-use crate::simd::{Element, dispatch};
+use crate::simd::{Element, Vectors, dispatch};
 
 mod compact;
 mod counts;
@@ -27,9 +27,9 @@ mod sparse;
 
 use compact::Compact;
 use counts::Format;
-use dense::{DenseTile, SelfSums};
+use dense::{SelfSums, dense_tile};
 use packed::PackedRows;
-use sparse::SparseRows;
+use sparse::sparse_rows;
 
 /// Rows in a block: two packed blocks fit the second-level cache for a thousand columns.
 const BLOCK: usize = 64;
@@ -42,6 +42,9 @@ pub(crate) struct Entry<V> {
     pub(crate) value: V,
     pub(crate) log: V,
 }
+
+/// Entries of as many rows as a vector has elements.
+pub(crate) type Entries<T, S> = Entry<<T as Vectors>::Vector<S>>;
 
 /// One summand `t(x, y)`, symmetric and `t(0, 0) = 0`.
 pub(crate) trait Term: Copy + Send + Sync {
@@ -58,19 +61,15 @@ pub(crate) trait Term: Copy + Send + Sync {
     }
 
     /// The summand.
-    fn of<T: Element, S: Simd>(
-        simd: S,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
-    ) -> T::Vector<S>;
+    fn of<T: Element, S: Simd>(simd: S, x: Entries<T, S>, y: Entries<T, S>) -> T::Vector<S>;
 
     /// A sum with one more summand.
     #[inline(always)]
     fn add<T: Element, S: Simd>(
         simd: S,
         sum: T::Vector<S>,
-        x: Entry<T::Vector<S>>,
-        y: Entry<T::Vector<S>>,
+        x: Entries<T, S>,
+        y: Entries<T, S>,
     ) -> T::Vector<S> {
         T::add(simd, sum, Self::of::<T, S>(simd, x, y))
     }
@@ -136,7 +135,7 @@ fn of_checked<'a, T: Element, K: Term>(
             exec.check()?;
             let (start, n_rows) = (block * BLOCK, rows.len() / n_columns);
             let first = first_of(start);
-            dispatch(SparseRows { term, x, start, n_rows, y, first, out: rows })
+            sparse_rows(term, x, start, n_rows, y, first, rows)
         })?,
         HistogramMatrix::Dense(_) => {
             for from in (0..n_columns).step_by(rows_at_once::<T>(x.n_columns())) {
@@ -153,7 +152,7 @@ fn of_checked<'a, T: Element, K: Term>(
                         exec.check()?;
                         let out = &mut rows[from..];
                         let (stride, origin) = (n_columns, (start, from));
-                        dispatch(DenseTile { term, left: &left, right, out, stride, origin });
+                        dense_tile(term, &left, right, out, stride, origin);
                     }
                     Ok(())
                 })?;

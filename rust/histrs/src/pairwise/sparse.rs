@@ -1,29 +1,24 @@
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::error::Result;
 use crate::matrix::{CsrView, HistogramMatrix, visit_rows};
 use crate::pairwise::packed::log_or_zero;
 use crate::pairwise::{Entry, Term};
-use crate::simd::{AlignedVec, Element, Vectors};
+use crate::simd::{AlignedVec, Element, Vectors, vectorized};
 
-/// Rows of the matrix against a sparse `y`: as many rows of `x` as a vector has lanes are laid
-/// side by side, and each stored value of `y` meets all of them at once.
-pub(super) struct SparseRows<'a, 'm, T, K> {
-    pub(super) term: K,
-    pub(super) x: &'a HistogramMatrix<'m, T>,
-    pub(super) start: usize,
-    pub(super) n_rows: usize,
-    pub(super) y: &'a CsrView<'m, T>,
-    pub(super) first: usize,
-    pub(super) out: &'a mut [T],
-}
-
-impl<T: Element, K: Term> WithSimd for SparseRows<'_, '_, T, K> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { term, x, start, n_rows, y, first, out } = self;
+vectorized!(
+    /// Rows of the matrix against a sparse `y`: as many rows of `x` as a vector has lanes are laid
+    /// side by side, and each stored value of `y` meets all of them at once.
+    pub(super) fn sparse_rows<S: Simd, T: Element, K: Term>(
+        simd: S,
+        term: K,
+        x: &HistogramMatrix<'_, T>,
+        start: usize,
+        n_rows: usize,
+        y: &CsrView<'_, T>,
+        first: usize,
+        out: &mut [T],
+    ) -> Result<()> {
         let lanes = f64::lanes::<S>();
         let stride = y.n_rows();
         let mut values = AlignedVec::<f64>::zeros(x.n_columns() * lanes)?;
@@ -70,7 +65,7 @@ impl<T: Element, K: Term> WithSimd for SparseRows<'_, '_, T, K> {
         }
         Ok(())
     }
-}
+);
 
 /// The sum of the vectors, in order.
 #[inline(always)]

@@ -59,8 +59,8 @@ pub(super) fn check_codes<C: Code>(
         return Ok(());
     }
     let n_rows = codes.nrows();
-    exec.map_blocks(n_rows.div_ceil(ROWS), |part| {
-        for row in part * ROWS..n_rows.min((part + 1) * ROWS) {
+    exec.map_ranges(n_rows, ROWS, |rows| {
+        for row in rows {
             let codes = codes.row(row);
             if codes.iter().fold(C::default(), |most, &code| most.max(code)).index() < n_codes {
                 continue;

@@ -9,7 +9,7 @@ use crate::matrix::{COLUMNS_OF_X, HistogramMatrix, check_columns};
 use crate::memory;
 use crate::quantization::{Codebooks, Metric, Neighbors, decode, encode, neighbors};
 use crate::simd::Real;
-use crate::stop::{Stop, with_stop};
+use crate::stop::{Stop, with_fields, with_stop};
 
 /// How a [`Quantizer`] is fitted.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -31,20 +31,7 @@ impl Default for QuantizerParameters {
     }
 }
 
-impl QuantizerParameters {
-    /// With another [`n_codes`](Self::n_codes).
-    #[must_use]
-    pub const fn with_n_codes(self, n_codes: usize) -> Self {
-        Self { n_codes, ..self }
-    }
-
-    /// With another [`seed`](Self::seed).
-    #[must_use]
-    pub const fn with_seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
-    }
-}
-
+with_fields!(QuantizerParameters: with_n_codes(n_codes: usize), with_seed(seed: u64));
 with_stop!(QuantizerParameters);
 
 /// Rows of so many bytes as there are blocks of columns: the nearest codewords by the Euclidean distance.

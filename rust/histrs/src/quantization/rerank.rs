@@ -1,13 +1,12 @@
 //! Distances of queries and candidates among rows as they are.
 
 use ndarray::{Array2, ArrayView2, Axis};
-use pulp::{Simd, WithSimd};
 
 use crate::error::{Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::row_numbers;
 use crate::memory;
-use crate::simd::{Real, Vectors, dispatch};
+use crate::simd::{Real, Vectors, vectorized};
 
 /// Sums that are carried side by side.
 const TOGETHER: usize = 4;
@@ -61,25 +60,15 @@ pub fn candidate_values<T: Real>(
         for (out, number) in out.iter_mut().zip(numbers) {
             let row = rows.index_axis(Axis(0), number);
             let row = row.as_standard_layout();
-            *out = dispatch(Pair { x: memory::flat(&query)?, y: memory::flat(&row)?, inner });
+            *out = distance_of_pair(memory::flat(&query)?, memory::flat(&row)?, inner);
         }
         Ok(())
     })?;
     Ok(out)
 }
 
-struct Pair<'a, T> {
-    x: &'a [T],
-    y: &'a [T],
-    inner: bool,
-}
-
-impl<T: Real> WithSimd for Pair<'_, T> {
-    type Output = T;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> T {
-        let Self { x, y, inner } = self;
+vectorized!(
+    fn distance_of_pair<S: Simd, T: Real>(simd: S, x: &[T], y: &[T], inner: bool) -> T {
         let zero = T::splat(simd, T::default());
         let ((x, x_rest), (y, y_rest)) = (T::vectors::<S>(x), T::vectors::<S>(y));
         let mut sums = [zero; TOGETHER];
@@ -103,4 +92,4 @@ impl<T: Real> WithSimd for Pair<'_, T> {
         }
         total
     }
-}
+);

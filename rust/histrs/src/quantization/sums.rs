@@ -112,8 +112,8 @@ pub fn code_sums<C: Code>(
 /// as then reading a row's codes once for each of them costs less than adding up zeros.
 fn panels(exec: &Executor, weights: ArrayView2<'_, f64>) -> Result<Vec<Range<usize>>> {
     let (n_classes, n_rows) = weights.dim();
-    let counts = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
-        let weights = weights.slice(s![.., block * ROWS..n_rows.min((block + 1) * ROWS)]);
+    let counts = exec.map_ranges(n_rows, ROWS, |rows| {
+        let weights = weights.slice(s![.., rows]);
         let mut of_row = memory::filled(0_u32, weights.ncols())?;
         for weights in weights.rows() {
             for (count, &weight) in of_row.iter_mut().zip(weights) {

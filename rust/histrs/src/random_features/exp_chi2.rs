@@ -5,7 +5,6 @@ use std::sync::OnceLock;
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, ArrayView1, ArrayView2};
-use pulp::{Simd, WithSimd};
 
 use crate::chi2::AdditiveMap;
 use crate::error::{Error, GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
@@ -16,7 +15,7 @@ use crate::random::Random;
 use crate::random_features::hadamard::MIN_SIZE;
 use crate::random_features::structured::{self, Buffers, Plan, SHARED_ROUNDS};
 use crate::random_features::trigonometry::SineCosine;
-use crate::simd::{AlignedVec, Real, dispatch};
+use crate::simd::{AlignedVec, Real, vectorized};
 
 /// Rows in a block.
 pub(super) const ROWS: usize = 128;
@@ -181,13 +180,13 @@ impl ExpChi2Features {
                 let (map, n_projections) = (&self.map, self.n_projections);
                 let plan = Plan { map, signs, n_projections, sine_cosine };
                 exec.for_chunks(out, ROWS.saturating_mul(width), |block, out| {
-                    dispatch(StructuredRows { plan: &plan, x, start: block * ROWS, out })
+                    map_structured_rows(&plan, x, block * ROWS, out)
                 })
             }
             Projecting::Rows(rows) => {
                 exec.for_chunks(out, ROWS.saturating_mul(width), |block, out| {
                     let projected = rows.project(block * ROWS, out.len() / width)?;
-                    dispatch(DenseRows { projected: &projected, sine_cosine, out })
+                    map_dense_rows(&projected, sine_cosine, out)
                 })
             }
         }
@@ -283,51 +282,41 @@ impl<T: Real> Rows<'_, '_, T> {
         match &self.by {
             Factors::All(x, matrix) => {
                 let mut features = memory::zero_matrix((n_rows, matrix.nrows()))?;
-                dispatch(MappedRows { map, x, start, features: &mut features })?;
+                map_chi2(map, x, start, &mut features)?;
                 general_mat_mul(T::one(), &features, matrix, T::zero(), &mut projected);
             }
             Factors::NonZeros(x, matrix) => {
-                dispatch(SparseRows { map, x, start, matrix, projected: &mut projected })?;
+                project_sparse_rows(map, x, start, matrix, &mut projected)?;
             }
         }
         Ok(projected)
     }
 }
 
-struct StructuredRows<'a, 'm, T> {
-    plan: &'a Plan<'a, T>,
-    x: &'a HistogramMatrix<'m, T>,
-    start: usize,
-    out: &'a mut [T],
-}
-
-impl<T: Real> WithSimd for StructuredRows<'_, '_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { plan, x, start, out } = self;
+vectorized!(
+    fn map_structured_rows<S: Simd, T: Real>(
+        simd: S,
+        plan: &Plan<'_, T>,
+        x: &HistogramMatrix<'_, T>,
+        start: usize,
+        out: &mut [T],
+    ) -> Result<()> {
         let mut buffers = Buffers::new(x.n_columns(), plan.signs[0].len())?;
         for (row, out) in (start..).zip(out.chunks_exact_mut(2 * plan.n_projections)) {
             plan.transform_row(simd, x, row, &mut buffers, out);
         }
         Ok(())
     }
-}
+);
 
-struct MappedRows<'a, 'm, T> {
-    map: &'a AdditiveMap,
-    x: &'a HistogramMatrix<'m, T>,
-    start: usize,
-    features: &'a mut Array2<T>,
-}
-
-impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { map, x, start, features } = self;
+vectorized!(
+    fn map_chi2<S: Simd, T: Real>(
+        simd: S,
+        map: &AdditiveMap,
+        x: &HistogramMatrix<'_, T>,
+        start: usize,
+        features: &mut Array2<T>,
+    ) -> Result<()> {
         let mut values = memory::filled(T::default(), x.n_columns())?;
         let width = features.ncols().max(1);
         for (row, out) in (start..).zip(memory::flat_mut(features)?.chunks_exact_mut(width)) {
@@ -336,22 +325,17 @@ impl<T: Real> WithSimd for MappedRows<'_, '_, T> {
         }
         Ok(())
     }
-}
+);
 
-struct SparseRows<'a, 'm, T> {
-    map: &'a AdditiveMap,
-    x: &'a CsrView<'m, T>,
-    start: usize,
-    matrix: &'a Array2<f64>,
-    projected: &'a mut Array2<T>,
-}
-
-impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { map, x, start, matrix, projected } = self;
+vectorized!(
+    fn project_sparse_rows<S: Simd, T: Real>(
+        simd: S,
+        map: &AdditiveMap,
+        x: &CsrView<'_, T>,
+        start: usize,
+        matrix: &Array2<f64>,
+        projected: &mut Array2<T>,
+    ) -> Result<()> {
         let (width, n_columns) = (matrix.ncols().max(1), x.n_columns());
         let matrix = memory::flat(matrix)?;
         let mut sums = memory::filled(0.0, width)?;
@@ -374,20 +358,15 @@ impl<T: Real> WithSimd for SparseRows<'_, '_, T> {
         }
         Ok(())
     }
-}
+);
 
-struct DenseRows<'a, T> {
-    projected: &'a Array2<T>,
-    sine_cosine: SineCosine<T>,
-    out: &'a mut [T],
-}
-
-impl<T: Real> WithSimd for DenseRows<'_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { projected, sine_cosine, out } = self;
+vectorized!(
+    fn map_dense_rows<S: Simd, T: Real>(
+        simd: S,
+        projected: &Array2<T>,
+        sine_cosine: SineCosine<T>,
+        out: &mut [T],
+    ) -> Result<()> {
         let count = projected.ncols();
         let mut padded = AlignedVec::zeros(count.next_multiple_of(T::lanes::<S>()))?;
         for (row, out) in projected.rows().into_iter().zip(out.chunks_exact_mut(2 * count)) {
@@ -399,7 +378,7 @@ impl<T: Real> WithSimd for DenseRows<'_, T> {
         }
         Ok(())
     }
-}
+);
 
 /// Signs as numbers, a vector for each round.
 pub(super) fn converted<T: Real>(signs: ArrayView2<'_, i8>) -> Result<Vec<AlignedVec<T>>> {

@@ -1,6 +1,6 @@
 //! The fast Walsh-Hadamard transform of a row.
 
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::simd::{Element, lane_hadamard, outlined};
 
@@ -9,44 +9,29 @@ const CACHED: usize = 128;
 /// The smallest size, which holds a vector of every instruction set.
 pub(super) const MIN_SIZE: usize = 16;
 
-/// `out = H D x`, with `H` the Hadamard matrix in Sylvester's order, not normalised, and `D` the
-/// diagonal of the signs; `x = None` takes `out` itself. The size is a power of 2 and at least
-/// [`MIN_SIZE`]; of `out`, the first `needed` entries are certain to be written.
-///
-/// `H` is the Kronecker product of one between vectors and one between the lanes of a vector. That
-/// between lanes is done while the vectors are loaded, with the first stages of the other; further
-/// stages are taken three or four at a time, the widest first. A row of a few thousand entries
-/// stays in the first-level cache.
-pub(super) fn signed_hadamard<T: Element, S: Simd>(
-    simd: S,
-    signs: &[T],
-    x: Option<&[T]>,
-    out: &mut [T],
-    needed: usize,
-) {
-    outlined(simd, SignedHadamard { signs, x, out, needed });
-}
-
-struct SignedHadamard<'a, T> {
-    signs: &'a [T],
-    x: Option<&'a [T]>,
-    out: &'a mut [T],
-    needed: usize,
-}
-
-impl<T: Element> WithSimd for SignedHadamard<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { signs, x, out, needed } = self;
+outlined!(
+    /// `out = H D x`, with `H` the Hadamard matrix in Sylvester's order, not normalised, and `D` the
+    /// diagonal of the signs; `x = None` takes `out` itself. The size is a power of 2 and at least
+    /// [`MIN_SIZE`]; of `out`, the first `needed` entries are certain to be written.
+    ///
+    /// `H` is the Kronecker product of one between vectors and one between the lanes of a vector. That
+    /// between lanes is done while the vectors are loaded, with the first stages of the other; further
+    /// stages are taken three or four at a time, the widest first. A row of a few thousand entries
+    /// stays in the first-level cache.
+    pub(super) fn signed_hadamard<S: Simd, T: Element>(
+        simd: S,
+        signs: &[T],
+        x: Option<&[T]>,
+        out: &mut [T],
+        needed: usize,
+    ) {
         // A copy for each, or every load would ask.
         match x {
             Some(x) => transform(simd, signs, Some(x), out, needed),
             None => transform(simd, signs, None, out, needed),
         }
     }
-}
+);
 
 #[inline(always)]
 fn transform<T: Element, S: Simd>(
@@ -172,7 +157,19 @@ fn butterflies_at<T: Element, S: Simd, const R: usize, const D: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::simd::{AlignedVec, dispatch};
+    use crate::simd::{AlignedVec, vectorized};
+
+    vectorized!(
+        fn transformed<S: Simd, T: Element>(
+            simd: S,
+            signs: &[T],
+            x: Option<&[T]>,
+            out: &mut [T],
+            needed: usize,
+        ) {
+            signed_hadamard(simd, signs, x, out, needed);
+        }
+    );
 
     fn check<T: Element>() {
         for log in 4..16 {
@@ -187,7 +184,7 @@ mod tests {
             for (needed, in_place) in [(n, false), (n / 2 + 1, false), (n, true)] {
                 out.copy_from_slice(&x);
                 let x = (!in_place).then_some(&x[..]);
-                dispatch(SignedHadamard { signs: &signs, x, out: &mut out, needed });
+                transformed(&signs, x, &mut out, needed);
                 for i in (0..needed).step_by(n / 16 + 1).chain([needed - 1]) {
                     let terms = (0..n).map(|j| {
                         let entry = if (i & j).count_ones() % 2 == 1 { -1.0 } else { 1.0 };

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use ndarray::{Array2, ArrayView2};
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::error::{Result, check_length};
 use crate::exec::Executor;
@@ -13,7 +13,7 @@ use crate::random_features::exp_chi2::{ExpChi2Features, Projecting, ROWS, conver
 use crate::random_features::hadamard::{MIN_SIZE, signed_hadamard};
 use crate::random_features::structured::{Plan, SHARED_ROUNDS};
 use crate::random_features::trigonometry::SineCosine;
-use crate::simd::{AlignedVec, Real, dispatch};
+use crate::simd::{AlignedVec, Real, vectorized};
 
 /// Rows whose features meet a coefficient while it is in a register, and outputs whose coefficients
 /// meet a feature.
@@ -91,14 +91,14 @@ impl ExpChi2Features {
                 let plan = Plan { map, signs, n_projections, sine_cosine };
                 exec.for_chunks(flat, ROWS * n_outputs, |block, out| {
                     let (plan, readout, start) = (&plan, &readout, block * ROWS);
-                    dispatch(StructuredScores { plan, readout, intercepts, x, start, out })
+                    structured_scores(plan, readout, intercepts, x, start, out)
                 })?;
             }
             Projecting::Rows(rows) => {
                 exec.for_chunks(flat, ROWS * n_outputs, |block, out| {
                     let projected = rows.project(block * ROWS, out.len() / n_outputs)?;
                     let (projected, readout) = (&projected, &readout);
-                    dispatch(DenseScores { projected, readout, intercepts, out })
+                    dense_scores(projected, readout, intercepts, out)
                 })?;
             }
         }
@@ -272,21 +272,16 @@ fn write<T: Real>(scores: &[f64], intercepts: &[f64], out: &mut [T]) {
     }
 }
 
-struct StructuredScores<'a, 'm, T> {
-    plan: &'a Plan<'a, T>,
-    readout: &'a Readout<T>,
-    intercepts: &'a [f64],
-    x: &'a HistogramMatrix<'m, T>,
-    start: usize,
-    out: &'a mut [T],
-}
-
-impl<T: Real> WithSimd for StructuredScores<'_, '_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { plan, readout, intercepts, x, start, out } = self;
+vectorized!(
+    fn structured_scores<S: Simd, T: Real>(
+        simd: S,
+        plan: &Plan<'_, T>,
+        readout: &Readout<T>,
+        intercepts: &[f64],
+        x: &HistogramMatrix<'_, T>,
+        start: usize,
+        out: &mut [T],
+    ) -> Result<()> {
         let own = &plan.signs[SHARED_ROUNDS..];
         let (size, n_outputs) = (plan.signs[0].len(), readout.n_outputs);
         let mut values = AlignedVec::zeros(x.n_columns())?;
@@ -306,7 +301,7 @@ impl<T: Real> WithSimd for StructuredScores<'_, '_, T> {
                 let needed = size.min(plan.n_projections - first);
                 let rows = features.chunks_exact(size).zip(projected.chunks_exact_mut(size));
                 for (features, projected) in rows.take(n_rows) {
-                    signed_hadamard::<T, S>(simd, signs, Some(features), projected, needed);
+                    signed_hadamard(simd, signs, Some(features), projected, needed);
                 }
                 let projected = &projected[..n_rows * size];
                 readout.add(simd, first, projected, size, &mut tile, &mut scores);
@@ -315,21 +310,16 @@ impl<T: Real> WithSimd for StructuredScores<'_, '_, T> {
         }
         Ok(())
     }
-}
+);
 
-struct DenseScores<'a, T> {
-    projected: &'a Array2<T>,
-    readout: &'a Readout<T>,
-    intercepts: &'a [f64],
-    out: &'a mut [T],
-}
-
-impl<T: Real> WithSimd for DenseScores<'_, T> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { projected, readout, intercepts, out } = self;
+vectorized!(
+    fn dense_scores<S: Simd, T: Real>(
+        simd: S,
+        projected: &Array2<T>,
+        readout: &Readout<T>,
+        intercepts: &[f64],
+        out: &mut [T],
+    ) -> Result<()> {
         let (size, n_outputs) = (readout.padded, readout.n_outputs);
         let mut rows = AlignedVec::zeros(GROUP * size)?;
         let mut tile = AlignedVec::zeros(GROUP * 2 * PIECE)?;
@@ -346,4 +336,4 @@ impl<T: Real> WithSimd for DenseScores<'_, T> {
         }
         Ok(())
     }
-}
+);

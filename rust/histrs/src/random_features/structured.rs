@@ -1,7 +1,7 @@
 //! The structured projection of a row.
 
 use ndarray::Array2;
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::chi2::AdditiveMap;
 use crate::error::Result;
@@ -10,7 +10,7 @@ use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::random_features::hadamard::signed_hadamard;
 use crate::random_features::trigonometry::SineCosine;
-use crate::simd::{AlignedVec, Real, dispatch};
+use crate::simd::{AlignedVec, Real, vectorized};
 
 /// Rounds of signs and transforms that all blocks of projections share.
 pub(super) const SHARED_ROUNDS: usize = 2;
@@ -61,7 +61,7 @@ impl<T: Real> Plan<'_, T> {
         let (cosines, sines) = out.split_at_mut(self.n_projections);
         let blocks = cosines.chunks_mut(size).zip(sines.chunks_mut(size));
         for (signs, (cosines, sines)) in own.iter().zip(blocks) {
-            signed_hadamard::<T, S>(simd, signs, Some(features), projected, cosines.len());
+            signed_hadamard(simd, signs, Some(features), projected, cosines.len());
             self.sine_cosine.write(simd, projected, cosines, sines);
         }
     }
@@ -82,7 +82,7 @@ impl<T: Real> Plan<'_, T> {
         features[stride * self.map.n_components()..].fill(T::default());
         let size = features.len();
         for signs in &self.signs[..SHARED_ROUNDS] {
-            signed_hadamard::<T, S>(simd, signs, None, features, size);
+            signed_hadamard(simd, signs, None, features, size);
         }
     }
 }
@@ -102,8 +102,7 @@ pub(super) fn matrix(
     let mut matrix = memory::zero_matrix((n_features, n_projections))?;
     for first in (0..n_projections).step_by(TOGETHER) {
         let together = TOGETHER.min(n_projections - first);
-        let made =
-            exec.map_blocks(together, |j| dispatch(OneProjection { signs, number: first + j }))?;
+        let made = exec.map_blocks(together, |j| project(signs, first + j))?;
         let flat = memory::flat_mut(&mut matrix)?;
         exec.for_chunks(flat, ROWS * n_projections, |block, out| {
             for (row, out) in (block * ROWS..).zip(out.chunks_exact_mut(n_projections)) {
@@ -115,28 +114,23 @@ pub(super) fn matrix(
     Ok(matrix)
 }
 
-/// What features are multiplied with for one projection: `D_1 H D_2 H D_3 H e` with the unit vector `e`
-/// of the projection.
-struct OneProjection<'a> {
-    signs: &'a [AlignedVec<f64>],
-    number: usize,
-}
-
-impl WithSimd for OneProjection<'_> {
-    type Output = Result<AlignedVec<f64>>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { signs, number } = self;
+vectorized!(
+    /// What features are multiplied with for one projection: `D_1 H D_2 H D_3 H e` with the unit vector `e`
+    /// of the projection.
+    fn project<S: Simd>(
+        simd: S,
+        signs: &[AlignedVec<f64>],
+        number: usize,
+    ) -> Result<AlignedVec<f64>> {
         let size = signs[0].len();
         let mut out = AlignedVec::zeros(size)?;
         for (f, out) in out.iter_mut().enumerate() {
             *out = if (f & (number % size)).count_ones() % 2 == 0 { 1.0 } else { -1.0 };
         }
         for signs in [&signs[SHARED_ROUNDS + number / size], &signs[1]] {
-            signed_hadamard::<f64, S>(simd, signs, None, &mut out, size);
+            signed_hadamard(simd, signs, None, &mut out, size);
         }
         out.iter_mut().zip(signs[0].iter()).for_each(|(out, sign)| *out *= sign);
         Ok(out)
     }
-}
+);

@@ -73,9 +73,9 @@ pub trait Vectors: Sized {
 }
 
 macro_rules! impl_element {
-    ($t:ty, $vector:ident, $lanes:ident, $splat:ident, $add:ident, $sub:ident, $mul:ident,
-     $div:ident, $min:ident, $max:ident, $mul_add:ident, $abs:ident, $and:ident, $xor:ident,
-     $reduce:ident, $slice:ident, $slice_mut:ident, $singles:expr) => {
+    ($t:ty, $vector:ident, $lanes:ident, $splat:ident, $reduce:ident, $slice:ident, $slice_mut:ident,
+     $singles:expr, sums: [$($binary:ident = $of_two:ident),+], $mul_add:ident,
+     bits: [$abs:ident, $and:ident, $xor:ident]) => {
         impl Vectors for $t {
             type Vector<S: Simd> = S::$vector;
 
@@ -90,30 +90,10 @@ macro_rules! impl_element {
             fn splat<S: Simd>(simd: S, x: Self) -> S::$vector {
                 simd.$splat(x)
             }
-            #[inline(always)]
-            fn add<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
-                simd.$add(a, b)
-            }
-            #[inline(always)]
-            fn sub<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
-                simd.$sub(a, b)
-            }
-            #[inline(always)]
-            fn mul<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
-                simd.$mul(a, b)
-            }
-            #[inline(always)]
-            fn div<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
-                simd.$div(a, b)
-            }
-            #[inline(always)]
-            fn min<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
-                simd.$min(a, b)
-            }
-            #[inline(always)]
-            fn max<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
-                simd.$max(a, b)
-            }
+            $(#[inline(always)]
+            fn $binary<S: Simd>(simd: S, a: S::$vector, b: S::$vector) -> S::$vector {
+                simd.$of_two(a, b)
+            })+
             #[inline(always)]
             fn mul_add<S: Simd>(
                 simd: S,
@@ -183,43 +163,13 @@ macro_rules! impl_element {
     };
 }
 
-impl_element!(
-    f32,
-    f32s,
-    F32_LANES,
-    splat_f32s,
-    add_f32s,
-    sub_f32s,
-    mul_f32s,
-    div_f32s,
-    min_f32s,
-    max_f32s,
-    mul_add_e_f32s,
-    abs_f32s,
-    and_f32s,
-    xor_f32s,
-    reduce_sum_f32s,
-    as_simd_f32s,
-    as_mut_simd_f32s,
-    Some
-);
-impl_element!(
-    f64,
-    f64s,
-    F64_LANES,
-    splat_f64s,
-    add_f64s,
-    sub_f64s,
-    mul_f64s,
-    div_f64s,
-    min_f64s,
-    max_f64s,
-    mul_add_e_f64s,
-    abs_f64s,
-    and_f64s,
-    xor_f64s,
-    reduce_sum_f64s,
-    as_simd_f64s,
-    as_mut_simd_f64s,
-    |_| None
-);
+impl_element! {
+    f32, f32s, F32_LANES, splat_f32s, reduce_sum_f32s, as_simd_f32s, as_mut_simd_f32s, Some,
+    sums: [add = add_f32s, sub = sub_f32s, mul = mul_f32s, div = div_f32s, min = min_f32s, max = max_f32s],
+    mul_add_e_f32s, bits: [abs_f32s, and_f32s, xor_f32s]
+}
+impl_element! {
+    f64, f64s, F64_LANES, splat_f64s, reduce_sum_f64s, as_simd_f64s, as_mut_simd_f64s, |_| None,
+    sums: [add = add_f64s, sub = sub_f64s, mul = mul_f64s, div = div_f64s, min = min_f64s, max = max_f64s],
+    mul_add_e_f64s, bits: [abs_f64s, and_f64s, xor_f64s]
+}

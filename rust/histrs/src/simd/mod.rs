@@ -123,10 +123,68 @@ pub(crate) fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     }
 }
 
+/// Makes a function of a kernel, which [`dispatch`] runs: its loops are compiled for each instruction set.
+///
+/// A kernel that needs vectors begins with `<S: Simd` and `(simd: S`, which the function has not. Lifetimes are
+/// left out of the types of the arguments.
+macro_rules! vectorized {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident<S: Simd $(, $t:ident: $bound:path)*>(
+        $simd:ident: S, $($(#[$arg_meta:meta])* $arg:ident: $type:ty),+ $(,)?
+    ) $(-> $output:ty)? $body:block) => {
+        $(#[$meta])*
+        $vis fn $name<$($t: $bound),*>($($arg: $type),+) $(-> $output)? {
+            $crate::simd::call!([$($t: $bound),*], $simd, ($($arg: $type),+), [$($output)?], $body);
+            $crate::simd::dispatch(Call(($($arg,)+)))
+        }
+    };
+    ($(#[$meta:meta])* $vis:vis fn $name:ident $(<$($t:ident: $bound:path),+>)? (
+        $($args:tt)+
+    ) $(-> $output:ty)? $body:block) => {
+        $crate::simd::vectorized!(
+            $(#[$meta])*
+            $vis fn $name<S: Simd $($(, $t: $bound)+)?>(_simd: S, $($args)+) $(-> $output)? $body
+        );
+    };
+}
+pub(crate) use vectorized;
+
+/// As [`vectorized`], of a kernel that others call: see [`run_outlined`].
+macro_rules! outlined {
+    ($(#[$meta:meta])* $vis:vis fn $name:ident<S: Simd $(, $t:ident: $bound:path)*>(
+        $simd:ident: S, $($arg:ident: $type:ty),+ $(,)?
+    ) $(-> $output:ty)? $body:block) => {
+        $(#[$meta])*
+        #[inline(always)]
+        $vis fn $name<S: ::pulp::Simd $(, $t: $bound)*>($simd: S, $($arg: $type),+) $(-> $output)? {
+            $crate::simd::call!([$($t: $bound),*], $simd, ($($arg: $type),+), [$($output)?], $body);
+            $crate::simd::run_outlined($simd, Call(($($arg,)+)))
+        }
+    };
+}
+pub(crate) use outlined;
+
+/// The arguments of a kernel, to be run.
+macro_rules! call {
+    (@output) => { () };
+    (@output $output:ty) => { $output };
+    ([$($generic:tt)*], $simd:ident, ($($arg:ident: $type:ty),+), [$($output:ty)?], $body:block) => {
+        struct Call<A>(A);
+        impl<$($generic)*> ::pulp::WithSimd for Call<($($type,)+)> {
+            type Output = $crate::simd::call!(@output $($output)?);
+            #[inline(always)]
+            fn with_simd<S: ::pulp::Simd>(self, $simd: S) -> Self::Output {
+                let Self(($($arg,)+)) = self;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use call;
+
 /// Runs `op` in a function of its own: kernels that share it share its code. For what takes long beside
 /// a call.
 #[inline(never)]
-pub(crate) fn outlined<S: Simd, Op: WithSimd>(simd: S, op: Op) -> Op::Output {
+pub(crate) fn run_outlined<S: Simd, Op: WithSimd>(simd: S, op: Op) -> Op::Output {
     simd.vectorize(op)
 }
 

@@ -74,9 +74,9 @@ pub fn sparse_codes(
         return Err(Error::parameter("n_nonzero", 0, expected));
     }
     let n_rows = k_xz.nrows();
-    let blocks = exec.map_blocks(n_rows.div_ceil(ROWS), |block| {
+    let blocks = exec.map_ranges(n_rows, ROWS, |rows| {
         let mut parts = CsrParts::empty(k_zz.nrows());
-        for row in block * ROWS..n_rows.min((block + 1) * ROWS) {
+        for row in rows {
             exec.check()?;
             let subset = select(k_xz.row(row), k_zz, n_nonzero, selection)?;
             subset.write(k_xz.row(row), &mut parts)?;

@@ -11,7 +11,7 @@ use crate::small_matrix::triangle;
 use crate::spd::eigenvalues::tridiagonal_eigenvalues;
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
 use crate::spd::lanes::{
-    Entries, Groups, Interleaved, LaneValues, Shared, TILE, in_tiles, vectors,
+    Entries, Groups, Interleaved, LaneValues, Shared, in_lower_tiles, vectors,
 };
 use crate::spd::ldl::add_products;
 use crate::spd::log_map::{self, reduce, reduced_logarithm, squared_norm};
@@ -59,10 +59,9 @@ pub fn airm_distances<T: Element>(
         // Matrices without rows are all the same.
         return memory::zero_matrix((x.n(), y.n()));
     }
-    let factors = Factors::new(exec, &x, y)?;
-    let inverses = factors.inverses.matrices()?;
-    let kernel = AllPairs { x: &x, y, inverses, roots: &factors.roots };
-    all_pairs(exec, &kernel, (x.n(), y.n()), symmetric)
+    let mut factors = Factors::new(exec, &x, y)?;
+    factors.matrices = factors.inverses.matrices()?;
+    all_pairs(exec, &factors, (x.n(), y.n()), symmetric)
 }
 
 /// [`airm_distances`] of matrix `i` of `x` and matrix `i` of `y`, for every `i`.
@@ -82,38 +81,34 @@ pub fn airm_paired<T: Element>(
     if x.p() == 0 {
         return memory::zeros(x.n());
     }
-    let factors = Factors::new(exec, &x, &y)?;
-    paired(exec, &Paired { x: &x, y: &y, factors: &factors }, x.n())
+    paired(exec, &Factors::new(exec, &x, &y)?, x.n())
 }
 
-/// Inverse Cholesky factors of `X`, and transposed ones of `Y`.
-struct Factors {
+/// Two stacks, with inverse Cholesky factors of `X` and transposed ones of `Y`.
+struct Factors<'a> {
+    x: &'a SymmetricStack,
+    y: &'a SymmetricStack,
     inverses: Groups,
     roots: Groups,
+    /// The inverses, one after the other, where each meets all of `Y`.
+    matrices: Vec<f64>,
 }
 
-impl Factors {
-    fn new(exec: &Executor, x: &SymmetricStack, y: &SymmetricStack) -> Result<Self> {
+impl<'a> Factors<'a> {
+    fn new(exec: &Executor, x: &'a SymmetricStack, y: &'a SymmetricStack) -> Result<Self> {
         let inverses = keep_factors::<InverseCholesky>(exec, "X", x, &x.groups()?)?;
         let roots = keep_factors::<TransposedCholesky>(exec, "Y", y, &y.groups()?)?;
-        Ok(Self { inverses, roots })
+        Ok(Self { x, y, inverses, roots, matrices: Vec::new() })
     }
 }
 
-struct AllPairs<'a> {
-    x: &'a SymmetricStack,
-    y: &'a SymmetricStack,
-    inverses: Vec<f64>,
-    roots: &'a Groups,
-}
-
-impl LaneDistance for AllPairs<'_> {
+impl LaneDistance for Factors<'_> {
     fn scratch_len(&self) -> usize {
         Scratch::<f64>::len(self.x.p())
     }
 
     #[inline(always)]
-    fn distances<S: Simd>(
+    fn distances<S: Simd, const PAIRED: bool>(
         &self,
         simd: S,
         x: usize,
@@ -121,52 +116,21 @@ impl LaneDistance for AllPairs<'_> {
         scratch: &mut [S::f64s],
     ) -> LaneValues {
         let p = self.x.p();
-        let inverse = Shared(&self.inverses[x * p * p..(x + 1) * p * p]);
-        let mut out = distances(simd, p, inverse, vectors::<S>(self.roots.group(group)), scratch);
-        let others = (group * S::F64_LANES..self.y.n()).map(|y| self.y.half(y));
-        zero_where_equal(&mut out, std::iter::repeat(self.x.half(x)).zip(others));
-        out
-    }
-}
-
-struct Paired<'a> {
-    x: &'a SymmetricStack,
-    y: &'a SymmetricStack,
-    factors: &'a Factors,
-}
-
-impl LaneDistance for Paired<'_> {
-    fn scratch_len(&self) -> usize {
-        Scratch::<f64>::len(self.x.p())
-    }
-
-    #[inline(always)]
-    fn distances<S: Simd>(
-        &self,
-        simd: S,
-        x: usize,
-        group: usize,
-        scratch: &mut [S::f64s],
-    ) -> LaneValues {
-        let inverse = Interleaved(vectors::<S>(self.factors.inverses.group(x)));
-        let roots = vectors::<S>(self.factors.roots.group(group));
-        let mut out = distances(simd, self.x.p(), inverse, roots, scratch);
-        let first = group * S::F64_LANES;
-        let pairs = (first..self.y.n()).map(|i| (self.x.half(i), self.y.half(i)));
-        zero_where_equal(&mut out, pairs);
-        out
-    }
-}
-
-/// Equal matrices are at distance 0, whatever rounding says.
-fn zero_where_equal<'a>(
-    distances: &mut LaneValues,
-    pairs: impl Iterator<Item = (&'a [f64], &'a [f64])>,
-) {
-    for (distance, (x, y)) in distances.iter_mut().zip(pairs) {
-        if x == y {
-            *distance = 0.0;
+        let roots = vectors::<S>(self.roots.group(group));
+        let mut out = if PAIRED {
+            let inverses = Interleaved(vectors::<S>(self.inverses.group(x)));
+            distances(simd, p, inverses, roots, scratch)
+        } else {
+            let inverse = Shared(&self.matrices[x * p * p..(x + 1) * p * p]);
+            distances(simd, p, inverse, roots, scratch)
+        };
+        // Equal matrices are at distance 0, whatever rounding says.
+        for (distance, y) in out.iter_mut().zip(group * S::F64_LANES..self.y.n()) {
+            if self.x.half(if PAIRED { y } else { x }) == self.y.half(y) {
+                *distance = 0.0;
+            }
         }
+        out
     }
 }
 
@@ -259,22 +223,8 @@ fn whiten<S: Simd, X: Entries<S>>(
     roots: &[S::f64s],
     out: &mut [S::f64s],
 ) {
-    in_tiles!(start in 0, p, R => whiten_rows::<S, X, R>(simd, p, start, inverse, roots, out));
-}
-
-#[inline(always)]
-fn whiten_rows<S: Simd, X: Entries<S>, const R: usize>(
-    simd: S,
-    p: usize,
-    start: usize,
-    inverse: X,
-    roots: &[S::f64s],
-    out: &mut [S::f64s],
-) {
-    for j in (0..start).step_by(TILE) {
-        whiten_tile::<S, X, R, TILE>(simd, p, (start, j), inverse, roots, out);
-    }
-    whiten_tile::<S, X, R, R>(simd, p, (start, start), inverse, roots, out);
+    in_lower_tiles!(i, j in p, R, C =>
+        whiten_tile::<S, X, R, C>(simd, p, (i, j), inverse, roots, out));
 }
 
 #[inline(always)]
@@ -308,7 +258,7 @@ fn scaled_gram<S: Simd>(simd: S, p: usize, k: &[S::f64s], out: &mut [S::f64s]) -
     }
     let scale = simd.mul_f64s(trace, simd.splat_f64s(1.0 / p as f64));
     let inverse = simd.div_f64s(simd.splat_f64s(1.0), scale);
-    in_tiles!(start in 0, p, R => gram_rows::<S, R>(simd, p, start, k, inverse, out));
+    in_lower_tiles!(i, j in p, R, C => gram_tile::<S, R, C>(simd, p, (i, j), k, inverse, out));
     let mut logarithms = LaneValues::default();
     let scales: &[f64] = pulp::bytemuck::cast_slice(core::slice::from_ref(&scale));
     for lane in 0..S::F64_LANES {
@@ -317,21 +267,6 @@ fn scaled_gram<S: Simd>(simd: S, p: usize, k: &[S::f64s], out: &mut [S::f64s]) -
         logarithms[lane] = if normal { scales[lane].ln_of_normal() } else { f64::NAN };
     }
     logarithms
-}
-
-#[inline(always)]
-fn gram_rows<S: Simd, const R: usize>(
-    simd: S,
-    p: usize,
-    start: usize,
-    k: &[S::f64s],
-    inverse: S::f64s,
-    out: &mut [S::f64s],
-) {
-    for j in (0..start).step_by(TILE) {
-        gram_tile::<S, R, TILE>(simd, p, (start, j), k, inverse, out);
-    }
-    gram_tile::<S, R, R>(simd, p, (start, start), k, inverse, out);
 }
 
 #[inline(always)]

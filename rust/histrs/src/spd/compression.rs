@@ -4,16 +4,18 @@
 //! taken, and what has a weight in the gradient is inverted from its factors.
 
 use ndarray::{Array1, Array3, ArrayView3};
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::error::{Error, Result, check_length};
 use crate::exec::Executor;
 use crate::memory;
 use crate::neighborhood::{Labels, Neighborhood};
-use crate::simd::{AlignedVec, dispatch};
+use crate::simd::{AlignedVec, vectorized};
 use crate::small_matrix::triangle;
 use crate::spd::factors::{LogDeterminant, keep_factors};
-use crate::spd::lanes::{Groups, Interleaved, Shared, TILE, in_tiles, vectors, vectors_mut};
+use crate::spd::lanes::{
+    Groups, Interleaved, Shared, TILE, in_lower_tiles, in_tiles, vectors, vectors_mut,
+};
 use crate::spd::ldl::{Factor, factorize, row};
 use crate::spd::ln_product::ln_product;
 use crate::spd::stack::{SymmetricStack, check_same_size};
@@ -86,10 +88,7 @@ pub fn compression_loss(
     let log_dets = keep_factors::<LogDeterminant>(exec, "Y", &y, &groups)?.matrices()?;
     let problem = Problem { exec, x: &x, prototypes: &groups, log_dets: &log_dets, neighborhood };
     let size = x.n().div_ceil(PARTS).max(1);
-    let parts = exec.map_blocks(x.n().div_ceil(size), |part| {
-        let rows = part * size..x.n().min((part + 1) * size);
-        dispatch(Part { problem: &problem, rows })
-    })?;
+    let parts = exec.map_ranges(x.n(), size, |rows| loss_of_part(&problem, rows))?;
 
     let mut loss = 0.0;
     let mut sums = Groups::zeros(m, triangle(p))?;
@@ -124,24 +123,13 @@ struct Problem<'a> {
     neighborhood: Neighborhood<'a>,
 }
 
-/// Some training matrices.
-struct Part<'a> {
-    problem: &'a Problem<'a>,
-    rows: std::ops::Range<usize>,
-}
-
-struct PartSums {
-    loss: f64,
-    sums: Groups,
-    weights: Array1<f64>,
-}
-
-impl WithSimd for Part<'_> {
-    type Output = Result<PartSums>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { problem, rows } = self;
+vectorized!(
+    /// Some training matrices.
+    fn loss_of_part<S: Simd>(
+        simd: S,
+        problem: &Problem<'_>,
+        rows: std::ops::Range<usize>,
+    ) -> Result<PartSums> {
         let (p, m) = (problem.x.p(), problem.prototypes.n());
         let lanes = S::F64_LANES;
         let len = Factor::<S::f64s>::len(p);
@@ -189,6 +177,12 @@ impl WithSimd for Part<'_> {
         }
         Ok(out)
     }
+);
+
+struct PartSums {
+    loss: f64,
+    sums: Groups,
+    weights: Array1<f64>,
 }
 
 impl Problem<'_> {
@@ -288,22 +282,8 @@ fn add_inverse<S: Simd>(
             scaled[i * p + k] = simd.mul_f64s(inverse, n[k * p + i]);
         }
     }
-    in_tiles!(i in 0, p, R => add_inverse_rows::<S, R>(simd, p, i, n, scaled, sums));
-}
-
-#[inline(always)]
-fn add_inverse_rows<S: Simd, const R: usize>(
-    simd: S,
-    p: usize,
-    i: usize,
-    n: &[S::f64s],
-    scaled: &[S::f64s],
-    sums: &mut [S::f64s],
-) {
-    for j in (0..i).step_by(TILE) {
-        add_inverse_tile::<S, R, TILE>(simd, p, (i, j), n, scaled, sums);
-    }
-    add_inverse_tile::<S, R, R>(simd, p, (i, i), n, scaled, sums);
+    in_lower_tiles!(i, j in p, R, C =>
+        add_inverse_tile::<S, R, C>(simd, p, (i, j), n, scaled, sums));
 }
 
 #[inline(always)]

@@ -1,12 +1,12 @@
 //! Covariance matrices of signals.
 
 use ndarray::{Array3, ArrayView2, ArrayView3, Axis};
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::error::{Error, Result, from_name};
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::{AlignedVec, Element, dispatch};
+use crate::simd::{AlignedVec, Element, vectorized};
 use crate::spd::lanes::{Interleaved, TILE, vectors};
 use crate::spd::ldl::add_products;
 
@@ -86,10 +86,8 @@ pub fn signal_covariances<T: Element>(
         return Ok(SignalCovariances { covariances, flat: Vec::new() });
     }
     let size = n.div_ceil(PARTS).max(1);
-    let parts = exec.map_blocks(n.div_ceil(size), |part| {
-        let trials = part * size..n.min((part + 1) * size);
-        dispatch(Part { exec, x, shrinkage, trials })
-    })?;
+    let parts =
+        exec.map_ranges(n, size, |trials| covariances_of_part(exec, x, shrinkage, trials))?;
     let out = memory::flat_mut(&mut covariances)?;
     let mut flat = Vec::new();
     for (part, out) in parts.into_iter().zip(out.chunks_mut(size * p * p)) {
@@ -99,24 +97,14 @@ pub fn signal_covariances<T: Element>(
     Ok(SignalCovariances { covariances, flat })
 }
 
-struct Part<'a, T> {
-    exec: &'a Executor,
-    x: ArrayView3<'a, T>,
-    shrinkage: Shrinkage,
-    trials: std::ops::Range<usize>,
-}
-
-struct PartResult<T> {
-    covariances: Vec<T>,
-    flat: Vec<(usize, usize)>,
-}
-
-impl<T: Element> WithSimd for Part<'_, T> {
-    type Output = Result<PartResult<T>>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { exec, x, shrinkage, trials } = self;
+vectorized!(
+    fn covariances_of_part<S: Simd, T: Element>(
+        simd: S,
+        exec: &Executor,
+        x: ArrayView3<'_, T>,
+        shrinkage: Shrinkage,
+        trials: std::ops::Range<usize>,
+    ) -> Result<PartResult<T>> {
         let (_, p, n_times) = x.dim();
         let lanes = S::F64_LANES;
         let times = (PIECE / p.max(1)).max(FEWEST_TIMES).min(n_times).next_multiple_of(lanes);
@@ -176,6 +164,11 @@ impl<T: Element> WithSimd for Part<'_, T> {
         }
         Ok(PartResult { covariances, flat })
     }
+);
+
+struct PartResult<T> {
+    covariances: Vec<T>,
+    flat: Vec<(usize, usize)>,
 }
 
 struct Look {

@@ -20,12 +20,12 @@ use crate::exec::Executor;
 use crate::simd::Element;
 use crate::small_matrix::triangle;
 use crate::spd::direction::{Direction, exponential, product};
+use crate::spd::dispersion::Dispersion;
 use crate::spd::factors::{InverseCholesky, TransposedCholesky, keep_factors};
-use crate::spd::mean::Dispersion;
 use crate::spd::spectra::square;
 use crate::spd::spread::{Point, Spread};
 use crate::spd::stack::SymmetricStack;
-use crate::stop::{Stop, with_stop};
+use crate::stop::{Stop, with_fields, with_stop};
 
 /// Steps are never longer than this in the tangent space, so that no exponential overflows.
 const LONGEST: f64 = 50.0;
@@ -59,14 +59,7 @@ impl Default for MeanParameters<'_> {
     }
 }
 
-impl<'a> MeanParameters<'a> {
-    /// With another [`start`](Self::start).
-    #[must_use]
-    pub const fn with_start(self, start: Option<ArrayView2<'a, f64>>) -> Self {
-        Self { start, ..self }
-    }
-}
-
+with_fields!(MeanParameters<'a>: with_start(start: Option<ArrayView2<'a, f64>>));
 with_stop!(MeanParameters<'a>);
 
 /// The result of [`dispersion_mean`].

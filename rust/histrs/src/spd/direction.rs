@@ -1,9 +1,7 @@
 //! Symmetric matrices by their eigenvalues, and products of small ones.
 
-use pulp::{Simd, WithSimd};
-
 use crate::error::{Error, Result};
-use crate::simd::{AlignedVec, dispatch};
+use crate::simd::{AlignedVec, vectorized};
 use crate::spd::jacobi::orthogonalize;
 use crate::spd::lanes::vectors_mut;
 
@@ -16,23 +14,12 @@ pub(super) fn rotated(p: usize, vectors: &[f64], matrix: &[f64]) -> Vec<f64> {
 /// `A B` of square matrices.
 pub(super) fn product(p: usize, a: &[f64], b: &[f64]) -> Vec<f64> {
     let mut out = vec![0.0; p * p];
-    dispatch(Product { p, a, b, out: &mut out });
+    multiply(p, a, b, &mut out);
     out
 }
 
-struct Product<'a> {
-    p: usize,
-    a: &'a [f64],
-    b: &'a [f64],
-    out: &'a mut [f64],
-}
-
-impl WithSimd for Product<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { p, a, b, out } = self;
+vectorized!(
+    fn multiply(p: usize, a: &[f64], b: &[f64], out: &mut [f64]) {
         for (row, out) in a.chunks_exact(p).zip(out.chunks_exact_mut(p)) {
             for (&value, other) in row.iter().zip(b.chunks_exact(p)) {
                 for (out, &other) in out.iter_mut().zip(other) {
@@ -41,7 +28,7 @@ impl WithSimd for Product<'_> {
             }
         }
     }
-}
+);
 
 /// Norm up to which the series of the exponential is summed.
 const SMALL: f64 = 0.25;
@@ -93,7 +80,7 @@ pub(super) struct Direction {
 
 impl Direction {
     pub(super) fn new(p: usize, matrix: &[f64]) -> Result<Self> {
-        dispatch(Decompose { p, matrix })
+        decompose(p, matrix)
     }
 
     /// `exp(t S)`.
@@ -113,19 +100,10 @@ impl Direction {
     }
 }
 
-struct Decompose<'a> {
-    p: usize,
-    matrix: &'a [f64],
-}
-
-impl WithSimd for Decompose<'_> {
-    type Output = Result<Direction>;
-
+vectorized!(
     /// Rows of a positive definite matrix are made orthogonal: its eigenvectors times its
     /// eigenvalues, which are known to a rounding of the largest.
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Self::Output {
-        let Self { p, matrix } = self;
+    fn decompose<S: Simd>(simd: S, p: usize, matrix: &[f64]) -> Result<Direction> {
         let lanes = S::F64_LANES;
         let norm = matrix.iter().map(|s| s * s).sum::<f64>().sqrt();
         let shift = 2.0 * norm.max(f64::MIN_POSITIVE);
@@ -146,7 +124,7 @@ impl WithSimd for Decompose<'_> {
         let values = sizes.iter().map(|size| (size - 1.0) * shift).collect();
         Ok(Direction { p, values, vectors })
     }
-}
+);
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@
 //! Source: J. Demmel and K. Veselic, *Jacobi's method is more accurate than QR*, SIAM J. Matrix
 //! Anal. Appl. 13, 1992.
 
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::simd::outlined;
 use crate::spd::lanes::{minus, vectors_mut};
@@ -28,23 +28,14 @@ pub(crate) fn orthogonalize<S: Simd>(
     squares: &mut [S::f64s],
 ) -> bool {
     let [g, squares] = [g, squares].map(pulp::bytemuck::cast_slice_mut);
-    outlined(simd, Orthogonalize { p, g, squares })
+    run_sweeps(simd, p, g, squares)
 }
 
-struct Orthogonalize<'a> {
-    p: usize,
-    g: &'a mut [f64],
-    squares: &'a mut [f64],
-}
-
-impl WithSimd for Orthogonalize<'_> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> bool {
-        sweeps(simd, self.p, vectors_mut::<S>(self.g), vectors_mut::<S>(self.squares))
+outlined!(
+    fn run_sweeps<S: Simd>(simd: S, p: usize, g: &mut [f64], squares: &mut [f64]) -> bool {
+        sweeps(simd, p, vectors_mut::<S>(g), vectors_mut::<S>(squares))
     }
-}
+);
 
 #[inline(always)]
 fn sweeps<S: Simd>(simd: S, p: usize, g: &mut [S::f64s], squares: &mut [S::f64s]) -> bool {

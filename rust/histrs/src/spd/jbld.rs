@@ -53,7 +53,7 @@ pub fn jbld_distances<T: Element>(
     let y = y.map(|y| Side::new(exec, "Y", y)).transpose()?;
     let y = y.as_ref().unwrap_or(&x);
     check_same_size(&x.stack, &y.stack)?;
-    all_pairs(exec, &AllPairs { x: &x, y }, (x.stack.n(), y.stack.n()), symmetric)
+    all_pairs(exec, &Sides { x: &x, y }, (x.stack.n(), y.stack.n()), symmetric)
 }
 
 /// [`jbld_distances`] of matrix `i` of `x` and matrix `i` of `y`, for every `i`.
@@ -69,7 +69,7 @@ pub fn jbld_paired<T: Element>(
     let (x, y) = (Side::new(exec, "X", x)?, Side::new(exec, "Y", y)?);
     check_same_size(&x.stack, &y.stack)?;
     check_same_number(&x.stack, &y.stack)?;
-    paired(exec, &Paired { x: &x, y: &y }, x.stack.n())
+    paired(exec, &Sides { x: &x, y: &y }, x.stack.n())
 }
 
 /// One argument, with what is needed of each matrix by itself.
@@ -94,50 +94,32 @@ impl Side {
     }
 }
 
-struct AllPairs<'a> {
+struct Sides<'a> {
     x: &'a Side,
     y: &'a Side,
 }
 
-impl LaneDistance for AllPairs<'_> {
+impl LaneDistance for Sides<'_> {
     fn scratch_len(&self) -> usize {
         Factor::<f64>::len(self.x.stack.p())
     }
 
     #[inline(always)]
-    fn distances<S: Simd>(
+    fn distances<S: Simd, const PAIRED: bool>(
         &self,
         simd: S,
         x: usize,
         group: usize,
         scratch: &mut [S::f64s],
     ) -> LaneValues {
-        let own = [self.x.half_log_det(x); 8];
-        divergences(simd, Shared(self.x.stack.half(x)), own, self.y, group, scratch)
-    }
-}
-
-struct Paired<'a> {
-    x: &'a Side,
-    y: &'a Side,
-}
-
-impl LaneDistance for Paired<'_> {
-    fn scratch_len(&self) -> usize {
-        Factor::<f64>::len(self.x.stack.p())
-    }
-
-    #[inline(always)]
-    fn distances<S: Simd>(
-        &self,
-        simd: S,
-        x: usize,
-        group: usize,
-        scratch: &mut [S::f64s],
-    ) -> LaneValues {
-        let matrices = Interleaved(vectors::<S>(self.x.groups.group(x)));
-        let own = halves(self.x.log_dets.group(x));
-        divergences(simd, matrices, own, self.y, group, scratch)
+        let Self { x: from, y } = self;
+        if PAIRED {
+            let matrices = Interleaved(vectors::<S>(from.groups.group(x)));
+            divergences(simd, matrices, halves(from.log_dets.group(x)), y, group, scratch)
+        } else {
+            let own = [from.half_log_det(x); 8];
+            divergences(simd, Shared(from.stack.half(x)), own, y, group, scratch)
+        }
     }
 }
 

@@ -33,6 +33,22 @@ macro_rules! in_tiles {
 }
 pub(crate) use in_tiles;
 
+/// Calls a function of each tile of a lower triangle, whose numbers of rows and columns it takes as constants.
+macro_rules! in_lower_tiles {
+    ($i:ident, $j:ident in $p:expr, $rows:ident, $columns:ident => $call:expr) => {
+        $crate::spd::lanes::in_tiles!($i in 0, $p, $rows => {
+            for $j in (0..$i).step_by($crate::spd::lanes::TILE) {
+                const $columns: usize = $crate::spd::lanes::TILE;
+                $call;
+            }
+            const $columns: usize = $rows;
+            let $j = $i;
+            $call;
+        });
+    };
+}
+pub(crate) use in_lower_tiles;
+
 /// A number for each lane.
 pub(crate) type LaneValues = [f64; MAX_LANES];
 

@@ -5,7 +5,7 @@
 //! the logarithm of the smallest eigenvalue is off by the rounding of the largest over it. So lanes
 //! of a large condition are left to rotations.
 
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::simd::{Elementary, outlined};
 use crate::small_matrix::triangle;
@@ -66,25 +66,17 @@ impl<'a, V> Scratch<'a, V> {
 #[inline(always)]
 pub(crate) fn reduce<S: Simd>(simd: S, scratch: &mut Scratch<'_, S::f64s>) -> Bounds {
     let (p, buffer) = (scratch.p, pulp::bytemuck::cast_slice_mut(scratch.buffer));
-    outlined(simd, Reduce { p, buffer })
+    reduce_in(simd, p, buffer)
 }
 
-struct Reduce<'a> {
-    p: usize,
-    buffer: &'a mut [f64],
-}
-
-impl WithSimd for Reduce<'_> {
-    type Output = Bounds;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Bounds {
-        let mut scratch = Scratch::new(self.p, vectors_mut::<S>(self.buffer));
+outlined!(
+    fn reduce_in<S: Simd>(simd: S, p: usize, buffer: &mut [f64]) -> Bounds {
+        let mut scratch = Scratch::new(p, vectors_mut::<S>(buffer));
         let Parts { matrix, mut tridiagonal, rest, .. } = scratch.parts();
-        tridiagonalize(simd, self.p, matrix, &mut tridiagonal, rest);
+        tridiagonalize(simd, p, matrix, &mut tridiagonal, rest);
         bounds(simd, tridiagonal.diagonal, tridiagonal.off)
     }
-}
+);
 
 /// Writes the logarithms of the reduced matrices times `exp(log_scale)`, packed, in the basis in which
 /// they are tridiagonal.
@@ -98,54 +90,39 @@ pub(crate) fn reduced_logarithm<S: Simd>(
 ) {
     let (p, buffer) = (scratch.p, pulp::bytemuck::cast_slice_mut(scratch.buffer));
     let out = pulp::bytemuck::cast_slice_mut(out);
-    outlined(simd, ReducedLogarithm { p, bounds, log_scale, buffer, out });
+    logarithm_in(simd, p, bounds, log_scale, buffer, out);
 }
 
-struct ReducedLogarithm<'a> {
-    p: usize,
-    bounds: &'a Bounds,
-    log_scale: &'a LaneValues,
-    buffer: &'a mut [f64],
-    out: &'a mut [f64],
-}
-
-impl WithSimd for ReducedLogarithm<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { p, bounds, log_scale, buffer, out } = self;
+outlined!(
+    fn logarithm_in<S: Simd>(
+        simd: S,
+        p: usize,
+        bounds: &Bounds,
+        log_scale: &LaneValues,
+        buffer: &mut [f64],
+        out: &mut [f64],
+    ) {
         let mut scratch = Scratch::new(p, vectors_mut::<S>(buffer));
         let Parts { tridiagonal, mut terms, .. } = scratch.parts();
         let (diagonal, off, out) = (tridiagonal.diagonal, tridiagonal.off, vectors_mut::<S>(out));
         logarithm(simd, diagonal, off, bounds, log_scale, &mut terms, out);
     }
-}
+);
 
 /// Turns a function of the reduced matrices into that of the matrices.
 #[inline(always)]
 pub(crate) fn restore<S: Simd>(simd: S, scratch: &mut Scratch<'_, S::f64s>, out: &mut [S::f64s]) {
     let (p, buffer) = (scratch.p, pulp::bytemuck::cast_slice_mut(scratch.buffer));
-    outlined(simd, Restore { p, buffer, out: pulp::bytemuck::cast_slice_mut(out) });
+    restore_in(simd, p, buffer, pulp::bytemuck::cast_slice_mut(out));
 }
 
-struct Restore<'a> {
-    p: usize,
-    buffer: &'a mut [f64],
-    out: &'a mut [f64],
-}
-
-impl WithSimd for Restore<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { p, buffer, out } = self;
+outlined!(
+    fn restore_in<S: Simd>(simd: S, p: usize, buffer: &mut [f64], out: &mut [f64]) {
         let mut scratch = Scratch::new(p, vectors_mut::<S>(buffer));
         let Parts { matrix, tridiagonal, rest, .. } = scratch.parts();
         back(simd, p, matrix, tridiagonal.inverses, vectors_mut::<S>(out), rest);
     }
-}
+);
 
 /// The sum of the squares of the entries of packed symmetric matrices.
 #[inline(always)]

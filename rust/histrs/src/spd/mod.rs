@@ -35,6 +35,7 @@
 //! | `airm` | [`airm_distances`], [`airm_paired`] | definition 1 |
 //! | `jacobi`, `spectra` | rotations that find eigenvalues from factors; functions of `W X W^T` | |
 //! | `tangent` | [`tangent_vectors`]: `log(W X W^T)` as rows | |
+//! | `dispersion` | [`Dispersion`]: what means minimise, of one eigenvalue | |
 //! | `mean` | [`mean_gradient`]: what means minimise, and its gradient | |
 //! | `descent` | [`dispersion_mean`]: the means themselves | |
 //! | `spread` | the dispersion about a matrix that moves: value, gradient, curvature | |
@@ -50,6 +51,7 @@ mod compression;
 mod covariance;
 mod descent;
 mod direction;
+mod dispersion;
 mod eigenvalues;
 mod factors;
 mod jacobi;
@@ -70,8 +72,8 @@ mod tridiagonal;
 pub use airm::{airm_distances, airm_paired};
 pub use covariance::{Shrinkage, SignalCovariances, signal_covariances};
 pub use descent::{Mean, MeanParameters, dispersion_mean};
+pub use dispersion::Dispersion;
 pub use jbld::{jbld_distances, jbld_paired};
-pub use mean::Dispersion;
 pub use tangent::tangent_vectors;
 // For the bindings of Python, which has the iteration around these steps; no part of the interface.
 #[doc(hidden)]

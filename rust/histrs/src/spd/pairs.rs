@@ -1,13 +1,13 @@
 //! Distances between all pairs, or between the matrices of two stacks in turn, in blocks.
 
 use ndarray::{Array1, Array2};
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::memory;
 use crate::pairwise::mirror;
-use crate::simd::{AlignedVec, Element, dispatch, lanes};
+use crate::simd::{AlignedVec, Element, lanes, vectorized};
 use crate::spd::lanes::{LaneValues, MAX_LANES, vectors_mut};
 
 /// Rows of the result in a block; a group of `Y` stays in the cache for them.
@@ -22,8 +22,8 @@ pub(crate) trait LaneDistance: Sync {
     /// Vectors of scratch that it needs.
     fn scratch_len(&self) -> usize;
     /// The distances, a lane each; NaN where double precision does not suffice. Matrix `x` is the
-    /// other side, or, where matrices are taken in turn, group `x`.
-    fn distances<S: Simd>(
+    /// other side, or, where matrices are `PAIRED`, group `x`.
+    fn distances<S: Simd, const PAIRED: bool>(
         &self,
         simd: S,
         x: usize,
@@ -52,7 +52,7 @@ pub(crate) fn all_pairs<T: Element, K: LaneDistance>(
     exec.for_chunks(flat, chunk, |block, out| {
         let (start, end) = (block * chunk, block * chunk + out.len());
         let write = &mut |entry, distance| out[entry] = T::from_f64(distance);
-        dispatch(Block { exec, kernel, start, end, n_columns: n_y, symmetric, write })
+        distances_of_block(exec, kernel, start, end, n_y, symmetric, write)
     })?;
     if symmetric {
         mirror(exec, &mut out)?;
@@ -71,7 +71,7 @@ pub(crate) fn paired<T: Element, K: LaneDistance>(
     exec.for_chunks(&mut out, ROWS * lanes, |block, out| {
         let (first, n) = (block * ROWS, out.len());
         let write = &mut |entry, distance| out[entry] = T::from_f64(distance);
-        dispatch(Paired { kernel, first, n, write })
+        paired_distances(kernel, first, n, write)
     })?;
     Ok(Array1::from_vec(out))
 }
@@ -80,23 +80,18 @@ pub(crate) fn paired<T: Element, K: LaneDistance>(
 /// compiled once for all types of the result.
 type Write<'a> = &'a mut dyn FnMut(usize, f64);
 
-/// Entries of the result from entry `start` to `end`: whole rows, or a part of one.
-struct Block<'a, K> {
-    exec: &'a Executor,
-    kernel: &'a K,
-    start: usize,
-    end: usize,
-    n_columns: usize,
-    symmetric: bool,
-    write: Write<'a>,
-}
-
-impl<K: LaneDistance> WithSimd for Block<'_, K> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { exec, kernel, start, end, n_columns, symmetric, write } = self;
+vectorized!(
+    /// Entries of the result from entry `start` to `end`: whole rows, or a part of one.
+    fn distances_of_block<S: Simd, K: LaneDistance>(
+        simd: S,
+        exec: &Executor,
+        kernel: &K,
+        start: usize,
+        end: usize,
+        n_columns: usize,
+        symmetric: bool,
+        write: Write<'_>,
+    ) -> Result<()> {
         let lanes = S::F64_LANES;
         let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes)?;
         let scratch = vectors_mut::<S>(&mut scratch);
@@ -109,7 +104,7 @@ impl<K: LaneDistance> WithSimd for Block<'_, K> {
                 if from >= to {
                     continue;
                 }
-                let distances = kernel.distances(simd, i, group, scratch);
+                let distances = kernel.distances::<S, false>(simd, i, group, scratch);
                 for j in from..to {
                     let distance = distances[j - group * lanes];
                     if distance.is_nan() {
@@ -121,29 +116,24 @@ impl<K: LaneDistance> WithSimd for Block<'_, K> {
         }
         Ok(())
     }
-}
+);
 
-/// Distances of some groups in turn, from group `first` on.
-struct Paired<'a, K> {
-    kernel: &'a K,
-    first: usize,
-    /// Number of distances.
-    n: usize,
-    write: Write<'a>,
-}
-
-impl<K: LaneDistance> WithSimd for Paired<'_, K> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { kernel, first, n, write } = self;
+vectorized!(
+    /// Distances of some groups in turn, from group `first` on.
+    fn paired_distances<S: Simd, K: LaneDistance>(
+        simd: S,
+        kernel: &K,
+        first: usize,
+        /// Number of distances.
+        n: usize,
+        write: Write<'_>,
+    ) -> Result<()> {
         let lanes = S::F64_LANES;
         let mut scratch = AlignedVec::zeros(kernel.scratch_len() * lanes)?;
         let scratch = vectors_mut::<S>(&mut scratch);
         for start in (0..n).step_by(lanes) {
             let group = first + start / lanes;
-            let distances = kernel.distances(simd, group, group, scratch);
+            let distances = kernel.distances::<S, true>(simd, group, group, scratch);
             for (lane, &distance) in distances[..lanes.min(n - start)].iter().enumerate() {
                 if distance.is_nan() {
                     let matrix = group * lanes + lane;
@@ -154,4 +144,4 @@ impl<K: LaneDistance> WithSimd for Paired<'_, K> {
         }
         Ok(())
     }
-}
+);

@@ -26,13 +26,7 @@ pub(crate) struct Whitened<'a> {
     p: usize,
 }
 
-/// Where the spectra of a group of matrices are computed.
-pub(crate) struct Scratch<'a, V> {
-    vectors: &'a mut [V],
-    rest: Rest<'a, V>,
-}
-
-/// What it takes beside the matrices themselves.
+/// Where the spectra of a group of matrices are computed, beside the matrices themselves.
 pub(crate) struct Rest<'a, V> {
     scaled: &'a mut [V],
     squares: &'a mut [V],
@@ -51,20 +45,6 @@ impl<'a, V> Rest<'a, V> {
         let (scaled, rest) = buffer.split_at_mut(p * p);
         let (squares, weights) = rest.split_at_mut(p);
         Self { scaled, squares, weights }
-    }
-}
-
-impl<'a, V> Scratch<'a, V> {
-    /// Vectors that it takes.
-    pub(crate) const fn len(p: usize) -> usize {
-        p * p + Rest::<V>::len(p)
-    }
-
-    /// Splits a buffer of [`Self::len`] vectors.
-    #[inline(always)]
-    pub(crate) fn new(p: usize, buffer: &'a mut [V]) -> Self {
-        let (vectors, rest) = buffer.split_at_mut(p * p);
-        Self { vectors, rest: Rest::new(p, rest) }
     }
 }
 
@@ -163,39 +143,14 @@ impl<'a> Whitened<'a> {
         self.p
     }
 
-    /// Number of matrices.
-    pub(crate) fn n(&self) -> usize {
-        self.roots.n()
-    }
-
     /// Number of groups of matrices.
     pub(crate) fn n_groups(&self) -> usize {
         self.roots.n_groups()
     }
 
-    /// Writes `sum_k phi(l_k) u_k u_k^T` of the matrices of a group, packed lower triangles, where
-    /// `l_k` are the logarithms of the eigenvalues of `W X W^T` and `u_k` its eigenvectors;
-    /// `see` is given the logarithms of each lane first.
+    /// Writes the logarithms of `W X W^T` of a group, packed lower triangles.
     ///
     /// Fails at a matrix whose smallest eigenvalue is lost in the rounding of the largest.
-    #[inline(always)]
-    pub(crate) fn function<S: Simd>(
-        &self,
-        simd: S,
-        group: usize,
-        phi: impl Fn(f64) -> f64,
-        mut see: impl FnMut(usize, f64),
-        scratch: &mut Scratch<'_, S::f64s>,
-        out: &mut [S::f64s],
-    ) -> Result<()> {
-        let Scratch { vectors, rest } = scratch;
-        self.multiply(simd, group, vectors);
-        let mut log_scale = LaneValues::default();
-        function(simd, self.p, vectors, &mut log_scale, phi, &mut see, rest, out)
-            .map_err(|lane| Error::TooFarFromReference { matrix: group * S::F64_LANES + lane })
-    }
-
-    /// As [`Self::function`] with the logarithm itself for the function.
     #[inline(always)]
     pub(crate) fn logarithm<S: Simd>(
         &self,
@@ -228,8 +183,10 @@ impl<'a> Whitened<'a> {
     }
 }
 
-/// As [`Whitened::function`], of matrices `K K^T` whose columns of `K` are the rows of `vectors`, times
-/// `exp(log_scale)`; these become orthogonal and of size 1, and `log_scale` grows by what they were
+/// Writes `sum_k phi(l_k) u_k u_k^T`, packed lower triangles, where `l_k` are the logarithms of the
+/// eigenvalues of a matrix and `u_k` its eigenvectors; `see` is given the logarithms of each lane first.
+///
+/// The matrices are `K K^T` times `exp(log_scale)`, the columns of `K` being the rows of `vectors`: these become orthogonal and of size 1, and `log_scale` grows by what they were
 /// divided by. Fails with the first lane whose smallest eigenvalue is lost.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "buffers that the caller keeps")]

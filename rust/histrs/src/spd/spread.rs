@@ -4,17 +4,19 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
-use crate::simd::{AlignedVec, dispatch, lanes};
+use crate::simd::{AlignedVec, dispatch, lanes, vectorized};
 use crate::small_matrix::triangle;
 use crate::spd::direction::{Direction, product, rotated};
+use crate::spd::dispersion::{Dispersion, curvature, least_curvature, slope, value};
 use crate::spd::lanes::{LaneValues, vectors, vectors_mut};
 use crate::spd::log_map::squared_norm;
-use crate::spd::mean::{Dispersion, curvature, least_curvature, part_size, slope, value};
 use crate::spd::spectra::{
     LogScratch, Rest, Whitened, function, log_of_factors, multiply_rows, whiten_columns,
 };
 use crate::spd::stack::SymmetricStack;
 
+/// Parts that the matrices are cut into; each has sums of its own.
+const PARTS: usize = 16;
 /// Where more than one in so many matrices takes rotations, all do.
 const ROTATED: usize = 4;
 
@@ -119,19 +121,9 @@ impl WithSimd for Logarithms<'_> {
     }
 }
 
-/// Whitens the factors of a part.
-struct Whiten<'a> {
-    p: usize,
-    whitener: &'a [f64],
-    part: &'a mut Part,
-}
-
-impl WithSimd for Whiten<'_> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { p, whitener, part } = self;
+vectorized!(
+    /// Whitens the factors of a part.
+    fn whiten<S: Simd>(simd: S, p: usize, whitener: &[f64], part: &mut Part) -> Result<()> {
         let mut next = AlignedVec::zeros(part.present.len())?;
         let size = (p * p * S::F64_LANES).max(1);
         let groups = next.chunks_exact_mut(size).zip(part.present.chunks_exact(size));
@@ -141,23 +133,18 @@ impl WithSimd for Whiten<'_> {
         part.present = next;
         Ok(())
     }
-}
+);
 
-struct Move<'a> {
-    exec: &'a Executor,
-    p: usize,
-    dispersion: Dispersion,
-    phi: fn(Dispersion, f64) -> f64,
-    matrix: &'a [f64],
-    part: &'a mut Part,
-}
-
-impl WithSimd for Move<'_> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { exec, p, dispersion, phi, matrix, part } = self;
+vectorized!(
+    fn move_part<S: Simd>(
+        simd: S,
+        exec: &Executor,
+        p: usize,
+        dispersion: Dispersion,
+        phi: fn(Dispersion, f64) -> f64,
+        matrix: &[f64],
+        part: &mut Part,
+    ) -> Result<()> {
         let lanes = S::F64_LANES;
         let len = Rest::<S::f64s>::len(p);
         let mut buffer = AlignedVec::zeros((len + triangle(p)) * lanes)?;
@@ -198,7 +185,7 @@ impl WithSimd for Move<'_> {
         }
         Ok(())
     }
-}
+);
 
 /// A step along which the gradient vanishes if the curvature is the least there can be.
 pub(super) struct StepLeft {
@@ -218,7 +205,7 @@ impl Spread {
         let p = stack.p();
         let roots = Whitened::new(exec, stack, None)?.into_roots();
         let (n_groups, lanes) = (roots.n_groups(), lanes::<f64>());
-        let size = part_size(n_groups);
+        let size = n_groups.div_ceil(PARTS).max(1);
         let mut parts = Vec::new();
         for first in (0..n_groups).step_by(size) {
             let groups = first..n_groups.min(first + size);
@@ -251,6 +238,11 @@ impl Spread {
             Dispersion::Jbld => None,
         };
         Ok(Self { p, dispersion, parts, whiteners })
+    }
+
+    /// Always takes rotations: no bounds stand for eigenvalues.
+    pub(super) fn with_rotations(self) -> Self {
+        Self { whiteners: None, ..self }
     }
 
     /// Whitens the factors for a next mean, and takes logarithms; returns how many matrices took
@@ -306,9 +298,7 @@ impl Spread {
             }
         }
         exec.for_chunks(&mut self.parts, 1, |_, parts| {
-            parts
-                .iter_mut()
-                .try_for_each(|part| dispatch(Move { exec, p, dispersion, phi, matrix, part }))
+            parts.iter_mut().try_for_each(|part| move_part(exec, p, dispersion, phi, matrix, part))
         })?;
         Ok(self.summed())
     }
@@ -322,7 +312,7 @@ impl Spread {
     fn rotate_from(&mut self, exec: &Executor, whitener: &[f64]) -> Result<()> {
         let p = self.p;
         exec.for_chunks(&mut self.parts, 1, |_, parts| {
-            parts.iter_mut().try_for_each(|part| dispatch(Whiten { p, whitener, part }))
+            parts.iter_mut().try_for_each(|part| whiten(p, whitener, part))
         })
     }
 

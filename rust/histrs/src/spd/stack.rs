@@ -54,8 +54,7 @@ impl SymmetricStack {
             Ok(())
         })?;
         if doubtful.into_inner() {
-            exec.map_blocks(n.div_ceil(block), |b| {
-                let matrices = (b * block)..n.min((b + 1) * block);
+            exec.map_ranges(n, block, |matrices| {
                 matrices.into_iter().try_for_each(|i| check(name, i, x.index_axis(Axis(0), i)))
             })?;
         }

@@ -1,12 +1,11 @@
 //! Coordinates in the tangent space at a reference.
 
 use ndarray::{Array2, ArrayView2, ArrayView3};
-use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::{AlignedVec, Element, dispatch, lanes};
+use crate::simd::{AlignedVec, Element, lanes, vectorized};
 use crate::small_matrix::triangle;
 use crate::spd::lanes::vectors_mut;
 use crate::spd::spectra::{LogScratch, Whitened, square};
@@ -59,7 +58,7 @@ pub fn tangent_vectors<T: Element>(
         let write = &mut |start: usize, lanes: usize, logarithm: &[f64]| {
             write_rows(p, lanes, logarithm, &mut out[start * len..]);
         };
-        dispatch(Block { exec, whitened: &whitened, first: b * groups, n, write })
+        logarithms_of_block(exec, &whitened, b * groups, n, write)
     })?;
     Ok(out)
 }
@@ -81,24 +80,19 @@ fn write_rows<T: Element>(p: usize, lanes: usize, logarithm: &[f64], out: &mut [
     }
 }
 
-/// The logarithms of some groups, from group `first` on.
-struct Block<'a> {
-    exec: &'a Executor,
-    whitened: &'a Whitened<'a>,
-    first: usize,
-    /// Number of matrices.
-    n: usize,
-    /// Takes the index of a group's first matrix, the number of lanes and the logarithms: a call
-    /// a group, and the kernels are compiled once for all types of the result.
-    write: &'a mut dyn FnMut(usize, usize, &[f64]),
-}
-
-impl WithSimd for Block<'_> {
-    type Output = Result<()>;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> Result<()> {
-        let Self { exec, whitened, first, n, write } = self;
+vectorized!(
+    /// The logarithms of some groups, from group `first` on.
+    fn logarithms_of_block<S: Simd>(
+        simd: S,
+        exec: &Executor,
+        whitened: &Whitened<'_>,
+        first: usize,
+        /// Number of matrices.
+        n: usize,
+        /// Takes the index of a group's first matrix, the number of lanes and the logarithms: a call
+        /// a group, and the kernels are compiled once for all types of the result.
+        write: &mut dyn FnMut(usize, usize, &[f64]),
+    ) -> Result<()> {
         let (p, lanes) = (whitened.p(), S::F64_LANES);
         let len = LogScratch::<S::f64s>::len(p);
         let mut buffer = AlignedVec::zeros((len + triangle(p)) * lanes)?;
@@ -111,4 +105,4 @@ impl WithSimd for Block<'_> {
         }
         Ok(())
     }
-}
+);

@@ -7,6 +7,7 @@ use crate::exec::Executor;
 use crate::matrix::{HistogramMatrix, row_numbers};
 use crate::memory;
 use crate::simd::Element;
+use crate::stop::with_fields;
 
 /// Rows between two looks at the stop flag.
 const CHECK_EVERY: usize = 256;
@@ -32,27 +33,8 @@ impl Default for SgdParameters {
     }
 }
 
-impl SgdParameters {
-    /// With another [`margin`](Self::margin).
-    pub const fn with_margin(self, margin: f64) -> Self {
-        Self { margin, ..self }
-    }
-
-    /// With another [`eta`](Self::eta).
-    pub const fn with_eta(self, eta: f64) -> Self {
-        Self { eta, ..self }
-    }
-
-    /// With another [`alpha`](Self::alpha).
-    pub const fn with_alpha(self, alpha: f64) -> Self {
-        Self { alpha, ..self }
-    }
-
-    /// With another [`smoothing`](Self::smoothing).
-    pub const fn with_smoothing(self, smoothing: f64) -> Self {
-        Self { smoothing, ..self }
-    }
-}
+with_fields!(SgdParameters: with_margin(margin: f64), with_eta(eta: f64), with_alpha(alpha: f64),
+    with_smoothing(smoothing: f64));
 
 /// The weights, a class per row, after one pass over the rows in the given order.
 ///

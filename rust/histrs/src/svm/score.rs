@@ -3,13 +3,13 @@
 use std::borrow::Cow;
 
 use ndarray::{Array2, ArrayView1, ArrayView2, s};
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::error::{GIVE_WHOLE_ROWS, OUTPUT, Result, check_length};
 use crate::exec::Executor;
 use crate::matrix::{COLUMNS_OF_X, CsrView, HistogramMatrix, check_columns};
 use crate::memory;
-use crate::simd::{AlignedVec, Element, Vectors, clip, dispatch, lanes};
+use crate::simd::{AlignedVec, Element, Vectors, clip, lanes, vectorized};
 
 /// Rows of a block.
 const ROWS: usize = 64;
@@ -91,7 +91,7 @@ pub fn scores_into<T: Element>(
                 let start = block * ROWS;
                 let rows = rows.slice(s![start..start + out.len() / n_classes, ..]);
                 // A bad entry is looked for by the check, which names the first of all.
-                if dispatch(DenseRows { rows, units: &units, coef: &flat, n_classes, out }) {
+                if score_dense_rows(rows, &units, &flat, n_classes, out) {
                     Ok(())
                 } else {
                     x.check(exec, "X")
@@ -104,8 +104,7 @@ pub fn scores_into<T: Element>(
             exec.for_chunks(out, ROWS * n_classes, |block, out| {
                 let start = block * ROWS;
                 let units = &units;
-                let valid =
-                    dispatch(SparseRows { x: rows, start, units, coef: &coef, n_classes, out });
+                let valid = score_sparse_rows(rows, start, units, &coef, n_classes, out);
                 if valid { Ok(()) } else { x.check(exec, "X") }
             })
         }
@@ -132,21 +131,16 @@ impl<T: Element> Units<T> {
     }
 }
 
-/// The scores of some rows; returns whether their entries are valid.
-struct DenseRows<'a, T> {
-    rows: ArrayView2<'a, T>,
-    units: &'a Units<T>,
-    coef: &'a [T],
-    n_classes: usize,
-    out: &'a mut [T],
-}
-
-impl<T: Element> WithSimd for DenseRows<'_, T> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> bool {
-        let Self { rows, units, coef, n_classes, out } = self;
+vectorized!(
+    /// The scores of some rows; returns whether their entries are valid.
+    fn score_dense_rows<S: Simd, T: Element>(
+        simd: S,
+        rows: ArrayView2<'_, T>,
+        units: &Units<T>,
+        coef: &[T],
+        n_classes: usize,
+        out: &mut [T],
+    ) -> bool {
         let mut sums = vec![0.0; TILE_ROWS * n_classes];
         let mut valid = true;
         for (group, out) in out.chunks_mut(TILE_ROWS * n_classes).enumerate() {
@@ -170,7 +164,7 @@ impl<T: Element> WithSimd for DenseRows<'_, T> {
         }
         valid
     }
-}
+);
 
 fn contiguous<T: Element>(row: ArrayView1<'_, T>) -> Cow<'_, [T]> {
     row.to_slice().map_or_else(|| Cow::Owned(row.to_vec()), Cow::Borrowed)
@@ -301,22 +295,17 @@ impl ByColumns {
     }
 }
 
-/// As [`DenseRows`], of a CSR matrix from row `start` on.
-struct SparseRows<'a, 'm, T> {
-    x: &'a CsrView<'m, T>,
-    start: usize,
-    units: &'a Units<f64>,
-    coef: &'a ByColumns,
-    n_classes: usize,
-    out: &'a mut [T],
-}
-
-impl<T: Element> WithSimd for SparseRows<'_, '_, T> {
-    type Output = bool;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) -> bool {
-        let Self { x, start, units, coef, n_classes, out } = self;
+vectorized!(
+    /// As [`score_dense_rows`], of a CSR matrix from row `start` on.
+    fn score_sparse_rows<S: Simd, T: Element>(
+        simd: S,
+        x: &CsrView<'_, T>,
+        start: usize,
+        units: &Units<f64>,
+        coef: &ByColumns,
+        n_classes: usize,
+        out: &mut [T],
+    ) -> bool {
         let ByColumns { weights, width } = coef;
         let (mut sums, mut parts) = (vec![0.0; *width], Vec::new());
         let mut valid = true;
@@ -341,7 +330,7 @@ impl<T: Element> WithSimd for SparseRows<'_, '_, T> {
         }
         valid
     }
-}
+);
 
 /// The score of one class; four sums, so that none waits for the one before.
 #[inline(always)]

@@ -2,8 +2,18 @@
 //! from where it goes on.
 
 use crate::error::Result;
+use crate::exec::Executor;
 use crate::memory;
-use crate::transport::job::{Job, Limits, Solved, Status};
+use crate::simd::Elementary;
+use crate::stop::Stop;
+use crate::transport::engine::solve;
+use crate::transport::epsilon_scaling::scale_epsilon;
+use crate::transport::job::{Job, Limits, PATIENCE, Solved, Status};
+use crate::transport::log_domain::Exponents;
+use crate::transport::newton::refine;
+use crate::transport::problem::{Block, Ground};
+use crate::transport::relaxed::{Hold, LogDomain};
+use crate::transport::scaling::{Kernel, Scaling};
 
 /// Least error that sums in single precision tell from none.
 const SINGLE_ERROR: f64 = 1e-6;
@@ -11,11 +21,134 @@ const SINGLE_ERROR: f64 = 1e-6;
 const HANDED_ON: f64 = 1e-4;
 /// Iterations without progress after which single precision is given up.
 const SINGLE_PATIENCE: usize = 20;
-/// The same for double precision, after which Newton's method takes over.
-pub(super) const PATIENCE: usize = 200;
 /// Iterations in the log domain from where pairs ended before, until they take the way through coarser
 /// regularisations.
 pub(super) const WARM_STEPS: usize = 100;
+/// Iterations without progress after which steps of a partial plan are unaccelerated.
+const UNACCELERATED_AFTER: usize = 20;
+/// Logarithm of the largest mass, in units of the pair, for which single precision is tried.
+const SINGLE_MASS: f64 = 10.0;
+
+/// How the pairs of a block are solved, which are held to the same.
+pub(super) struct Cascade<'a, 'g> {
+    pub(super) exec: &'a Executor,
+    pub(super) ground: &'a Ground<'g>,
+    pub(super) block: &'a Block,
+    pub(super) hold: Hold,
+    pub(super) stop: Stop,
+}
+
+impl Cascade<'_, '_> {
+    /// Solves the jobs in single precision, what that leaves in double, the rest in the log domain,
+    /// and what is left then by Newton's method; for results of type `T`.
+    pub(super) fn solve<T>(&self, mut jobs: Vec<Job>) -> Result<Vec<Solved>> {
+        let Self { ground, block, hold, .. } = *self;
+        let (kernels, bins) = (block.kernels(ground), &block.bins);
+        let Stop { tol, max_iter, .. } = self.stop;
+        let mut pending = PendingSet::new(jobs.len())?;
+        self.seed(&mut jobs);
+        if ground.fits_single() && masses_fit_single(&jobs) {
+            let (limits, is_final) = in_single::<T>(tol, max_iter);
+            let solved = self.solve_with(ground.single(kernels, bins)?, &jobs, limits)?;
+            jobs = pending.keep(solved, jobs, |s| is_final && s.status == Status::Converged)?;
+            self.seed(&mut jobs);
+        }
+        let (patience, unaccelerated_after) = match hold {
+            Hold::Marginals | Hold::Penalties(_) => (PATIENCE, usize::MAX),
+            Hold::Mass => (max_iter, UNACCELERATED_AFTER),
+        };
+        let limits = Limits { tol, max_iter, patience, unaccelerated_after };
+        let fits_double = match hold {
+            Hold::Marginals => ground.may_fit_scalings(),
+            Hold::Penalties(_) | Hold::Mass => ground.fits_double(),
+        };
+        if fits_double && !jobs.is_empty() {
+            let solved = self.solve_with(ground.double(kernels, bins)?, &jobs, limits)?;
+            jobs = pending.keep(solved, jobs, |s| s.status != Status::Failed)?;
+            self.seed(&mut jobs);
+        }
+        let is_warm = |job: &&Job| job.start.iter().any(|&f| f != 0.0);
+        if hold == Hold::Marginals && 2 * jobs.iter().filter(is_warm).count() > jobs.len() {
+            // From where most ended before it is a few steps, which coarser regularisations
+            // would only lead away from.
+            let few = Limits { max_iter: max_iter.min(WARM_STEPS), ..limits };
+            let solved = self.solve_log(ground.finest(kernels, bins)?, 1.0, &jobs, few)?;
+            jobs = pending.keep(solved, jobs, |s| s.status == Status::Converged)?;
+        }
+        if !jobs.is_empty() {
+            let steps = (max_iter, unaccelerated_after);
+            let at = |exponents: &_, coarseness, jobs: &[Job], limits| {
+                self.solve_log(exponents, coarseness, jobs, limits)
+            };
+            jobs = scale_epsilon(ground, block, jobs, steps, |job| self.zero(job), at)?;
+            let exponents = ground.finest(kernels, bins)?;
+            let mut solved = self.solve_log(exponents, 1.0, &jobs, limits)?;
+            if let Some(inverse) = hold.inverse_weights() {
+                let refined = solved.into_iter().zip(&jobs).map(|(solved, job)| {
+                    let [a, b] = block.masses(job);
+                    refine(self.exec, exponents, [&a, &b], inverse, solved, limits)
+                });
+                solved = refined.collect::<Result<_>>()?;
+            }
+            pending.keep(solved, jobs, |_| true)?;
+        }
+        Ok(pending.solved.into_iter().flatten().collect())
+    }
+
+    /// By products with a kernel: of scalings where both marginals are kept.
+    fn solve_with<T: Elementary>(
+        &self,
+        kernel: &Kernel<T>,
+        jobs: &[Job],
+        limits: Limits,
+    ) -> Result<Vec<Solved>> {
+        let Block { marginals, pairing, .. } = self.block;
+        if self.hold == Hold::Marginals {
+            return solve(self.exec, &mut Scaling::new(kernel, *pairing)?, marginals, jobs, limits);
+        }
+        let mut domain = LogDomain::new(kernel, self.hold, *pairing)?;
+        solve(self.exec, &mut domain, marginals, jobs, limits)
+    }
+
+    /// By the exponents of a coarser regularisation, beside which the cost of mass is as it was.
+    fn solve_log(
+        &self,
+        exponents: &Exponents,
+        coarseness: f64,
+        jobs: &[Job],
+        limits: Limits,
+    ) -> Result<Vec<Solved>> {
+        let hold = match self.hold {
+            Hold::Penalties(weights) => Hold::Penalties(weights.map(|w| w / coarseness)),
+            hold => hold,
+        };
+        let mut domain = LogDomain::new(exponents, hold, self.block.pairing)?;
+        solve(self.exec, &mut domain, &self.block.marginals, jobs, limits)
+    }
+
+    /// Lets a job without a start begin at the potential zero.
+    fn seed(&self, jobs: &mut [Job]) {
+        for job in jobs.iter_mut().filter(|job| job.start.is_empty()) {
+            job.start = self.zero(job);
+        }
+    }
+
+    /// The logarithm of the scaling where the potential is zero, or empty where that is zero, too.
+    ///
+    /// Under penalties the plan is then the product of both histograms and the kernel.
+    fn zero(&self, job: &Job) -> Vec<f64> {
+        if !matches!(self.hold, Hold::Penalties(_)) {
+            return Vec::new();
+        }
+        let [a, _] = self.block.masses(job);
+        a.iter().map(|&a| if a > 0.0 { a.ln() } else { 0.0 }).collect()
+    }
+}
+
+fn masses_fit_single(jobs: &[Job]) -> bool {
+    let fits = |mass: f64| mass.ln().abs() <= SINGLE_MASS;
+    jobs.iter().all(|job| job.masses.unwrap_or([1.0; 2]).into_iter().all(fits))
+}
 
 /// When single precision stops, and whether what it converges to is final: for results in it that
 /// need be no better than its sums.
@@ -24,14 +157,6 @@ pub(super) fn in_single<T>(tol: f64, max_iter: usize) -> (Limits, bool) {
     let tol = if is_final { tol } else { tol.max(HANDED_ON) };
     let patience = SINGLE_PATIENCE;
     (Limits { tol, max_iter, patience, unaccelerated_after: usize::MAX }, is_final)
-}
-
-/// A finite start from where a pair ended, or none.
-pub(super) fn start(solved: &Solved) -> Vec<f64> {
-    if solved.status == Status::Failed {
-        return Vec::new();
-    }
-    solved.potentials[0].iter().map(|&f| if f.is_finite() { f } else { 0.0 }).collect()
 }
 
 /// Which pairs are solved, and which are handed on.
@@ -58,7 +183,7 @@ impl PendingSet {
             if is_final(&found) {
                 self.solved[index] = Some(found);
             } else {
-                let ended = start(&found);
+                let ended = found.start();
                 // What was out of range in one domain may be a good start in the next.
                 let start = if ended.is_empty() { job.start } else { ended };
                 memory::push(&mut left, Job { start, n_iter: found.n_iter, ..job })?;

@@ -14,10 +14,12 @@ use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::neighborhood::{Labels, Neighborhood};
 use crate::simd::Element;
+use crate::transport::all_pairs::AllPairs;
 use crate::transport::costs::Costs;
-use crate::transport::distances::{AllPairs, Sinkhorn, expectation};
+use crate::transport::distances::{Balanced, Sinkhorn};
 use crate::transport::job::{Job, Pairing, Solved, worse};
 use crate::transport::problem::{Block, Dense};
+use crate::transport::relaxed::Hold;
 
 /// Most parts that the rows are cut into.
 const PARTS: usize = 32;
@@ -94,7 +96,7 @@ pub fn histogram_compression_loss<'a, T: Element>(
     let m = m.into();
     let (n_rows, n_columns) = m.dim();
     check_length("the number of columns of M", n_columns, n_rows, "give both the same bins")?;
-    let pairs = AllPairs::new(exec, x, Some(prototypes), m, &options)?;
+    let pairs = AllPairs::balanced(exec, x, Some(prototypes), m, &options)?;
     let neighborhood = Neighborhood::new(labels, [x.n_rows(), prototypes.n_rows()], gamma)?;
     if pairs.ground.forbids {
         let expected =
@@ -124,7 +126,7 @@ pub fn histogram_compression_loss<'a, T: Element>(
 }
 
 struct Problem<'a, 'm, T> {
-    pairs: AllPairs<'a, 'm, T>,
+    pairs: AllPairs<'a, 'm, 'm, T, Balanced>,
     neighborhood: Neighborhood<'a>,
     to_self: SelfTransport,
 }
@@ -138,13 +140,13 @@ struct SelfTransport {
 }
 
 impl SelfTransport {
-    fn new<T: Element>(pairs: &AllPairs<'_, '_, T>) -> Result<Self> {
+    fn new<T: Element>(pairs: &AllPairs<'_, '_, '_, T, Balanced>) -> Result<Self> {
         let rows: Vec<usize> = (0..pairs.y.n_rows()).collect();
         let block = Block::new(&pairs.ground, [pairs.y; 2], [&rows; 2], Pairing::Equal)?;
         let job = |&j: &usize| Job { source: j, target: j, ..Job::default() };
-        let solved = pairs.solve_cascade(&block, rows.iter().map(job).collect())?;
-        let costs = rows.iter().zip(&solved).map(|(&j, pair)| 0.5 * cost(&block, j, j, pair));
-        let costs = costs.collect();
+        let solved = pairs.solve_jobs(&block, Hold::Marginals, rows.iter().map(job).collect())?;
+        let cost = |(&j, pair): (&usize, &Solved)| 0.5 * block.dual((j, j), &pair.potentials);
+        let costs = rows.iter().zip(&solved).map(cost).collect();
         // Potentials over all bins.
         let spread = |pair: Solved| {
             let mut all = memory::filled(0.0, pairs.ground.costs.n_columns())?;
@@ -227,8 +229,8 @@ impl<T: Element> Problem<'_, '_, T> {
         let from = (rows[0] - part.rows.start) * of_row;
         let mut starts =
             part.starts.as_deref_mut().map(|starts| &mut starts[from..from + rows.len() * of_row]);
-        let solved =
-            self.pairs.solve_cascade(&block, self.jobs(&block, rows.len(), starts.as_deref()))?;
+        let jobs = self.jobs(&block, rows.len(), starts.as_deref());
+        let solved = self.pairs.solve_jobs(&block, Hold::Marginals, jobs)?;
         if let Some(starts) = &mut starts {
             self.keep(&block, &solved, starts);
         }
@@ -238,7 +240,8 @@ impl<T: Element> Problem<'_, '_, T> {
         {
             for (j, (weight, pair)) in weights.iter_mut().zip(solved).enumerate() {
                 part.error = worse(part.error, pair.error);
-                *weight = ground.reg * (cost(&block, index, j, pair) - self.to_self.costs[j]);
+                let cost = block.dual((index, j), &pair.potentials);
+                *weight = ground.reg * (cost - self.to_self.costs[j]);
             }
             part.loss += self.neighborhood.softmax(row, &mut weights);
             part.add_potentials(&block, &weights, solved);
@@ -305,15 +308,6 @@ impl Part<'_> {
             }
         }
     }
-}
-
-/// The regularised cost of a pair in units of the regularisation: the dual, whose error is the
-/// square of that of the scalings.
-fn cost(block: &Block, source: usize, target: usize, pair: &Solved) -> f64 {
-    let [f, g] = &pair.potentials;
-    let a = &block.marginals.sources[source * f.len()..][..f.len()];
-    let b = &block.marginals.targets[target * g.len()..][..g.len()];
-    expectation(a, f) + expectation(b, g)
 }
 
 fn check_symmetric(m: &Costs<'_>) -> Result<()> {

@@ -129,7 +129,7 @@ impl<'a, T: Elementary, D: Domain<T>> Engine<'a, T, D> {
 
     fn load(&mut self, lane: usize, index: usize) {
         let job = &self.jobs[index];
-        self.lanes.load(lane, job, self.marginals.of(job, self.domain.shape()));
+        self.lanes.load(lane, job, self.marginals.of(job.pair(), self.domain.shape()));
         if std::mem::take(&mut self.poisoned[lane]) {
             self.mixing.clear(lane);
         }
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(found.len(), jobs.len());
         for (job, found) in jobs.iter().zip(&found) {
             let [a, b] = marginals()
-                .of(job, (3, 3))
+                .of(job.pair(), (3, 3))
                 .map(|histogram| [histogram[0], histogram[1], histogram[2]]);
             let mut u = [1.0; 3];
             for _ in 0..5000 {

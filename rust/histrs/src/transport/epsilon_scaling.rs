@@ -1,8 +1,7 @@
 //! Epsilon scaling: starts for the log domain from coarser regularisations, each a start of the next.
 
 use crate::error::Result;
-use crate::transport::cascade::{PATIENCE, start};
-use crate::transport::job::{Job, Limits, Solved};
+use crate::transport::job::{Job, Limits, PATIENCE, Solved};
 use crate::transport::log_domain::Exponents;
 use crate::transport::problem::{Block, Ground};
 
@@ -42,7 +41,7 @@ pub(super) fn scale_epsilon(
         for (job, solved) in jobs.iter_mut().zip(solved) {
             let zero = zero(job);
             job.n_iter = solved.n_iter;
-            job.start = start(&solved);
+            job.start = solved.start();
             if job.start.is_empty() {
                 job.start = zero;
                 continue;

@@ -1,5 +1,8 @@
 //! What is known of a pair before and after it is solved, and when its iteration ends.
 
+/// Iterations without progress after which double precision is given up, and Newton's method takes over.
+pub(super) const PATIENCE: usize = 200;
+
 /// Histograms of mass 1 over the bins of both sides, row after row.
 pub(super) struct Marginals {
     pub(super) sources: Vec<f64>,
@@ -8,10 +11,14 @@ pub(super) struct Marginals {
 
 impl Marginals {
     /// Both histograms of a pair, over so many bins.
-    pub(super) fn of(&self, job: &Job, (n_source, n_target): (usize, usize)) -> [&[f64]; 2] {
+    pub(super) fn of(
+        &self,
+        (source, target): (usize, usize),
+        (n_source, n_target): (usize, usize),
+    ) -> [&[f64]; 2] {
         [
-            &self.sources[job.source * n_source..][..n_source],
-            &self.targets[job.target * n_target..][..n_target],
+            &self.sources[source * n_source..][..n_source],
+            &self.targets[target * n_target..][..n_target],
         ]
     }
 }
@@ -27,6 +34,12 @@ pub(super) struct Job {
     pub(super) masses: Option<[f64; 2]>,
     /// Iterations done before.
     pub(super) n_iter: usize,
+}
+
+impl Job {
+    pub(super) fn pair(&self) -> (usize, usize) {
+        (self.source, self.target)
+    }
 }
 
 /// How a pair ended.
@@ -46,10 +59,20 @@ pub(super) struct Solved {
     /// L1 error of the marginal of the source; that of the target is exact.
     pub(super) error: f64,
     pub(super) n_iter: usize,
-    /// `tr(T M)`, where it was asked for.
+    /// `tr(T M) / reg`, where the domain knows it and it was asked for, else not a number.
     pub(super) transport: f64,
     /// Logarithms of both scalings; minus infinity at empty bins.
     pub(super) potentials: [Vec<f64>; 2],
+}
+
+impl Solved {
+    /// A finite start from where the pair ended, or none.
+    pub(super) fn start(&self) -> Vec<f64> {
+        if self.status == Status::Failed {
+            return Vec::new();
+        }
+        self.potentials[0].iter().map(|&f| if f.is_finite() { f } else { 0.0 }).collect()
+    }
 }
 
 /// When to stop.

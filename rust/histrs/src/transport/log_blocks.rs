@@ -4,13 +4,11 @@
 //! kernel is in range there, and the sums of a block are a product; what is left is one exponential for
 //! each row and block, instead of one for each entry.
 
-use pulp::{Simd, WithSimd};
-
 use crate::error::Result;
 use crate::memory;
-use crate::simd::{Elementary, dispatch};
+use crate::simd::{Elementary, vectorized};
 use crate::transport::product::{Packed, padded};
-use crate::transport::range::{DOUBLE_RANGE, Shifted, least_sum};
+use crate::transport::range::{DOUBLE_RANGE, least_sum, shift};
 
 /// Fewest columns of a block of several: with fewer, exponentials of all entries are as fast.
 const FEWEST: usize = 8;
@@ -78,14 +76,14 @@ impl Blocks {
         let size = (self.width * stride).max(1);
         let values = values.chunks(size).zip(weights.chunks_mut(size));
         for ((values, weights), largest) in values.zip(largest.chunks_exact_mut(stride)) {
-            dispatch(Shifted { values, largest, weights, stride, width });
+            shift(values, largest, weights, stride, width);
         }
         let out = &mut out[..n_rows * stride];
         if packed.len() > 1 {
             sums.clear();
             sums.resize(out.len(), 0.0);
         }
-        dispatch(Origins { least, largest, origins, stride, width });
+        find_origins(least, largest, origins, stride, width);
         for (k, (packed, weights)) in packed.iter().zip(weights.chunks(size)).enumerate() {
             packed.product(weights, image, stride, width);
             if self.packed.len() == 1 {
@@ -93,10 +91,10 @@ impl Blocks {
             }
             let least = &least[k * n_rows..][..*n_rows];
             let largest = &largest[k * stride..][..width];
-            dispatch(AddBlock { image, least, largest, origins, sums, stride, width });
+            add_block(image, least, largest, origins, sums, stride, width);
         }
         let sums = if packed.len() > 1 { sums } else { image };
-        dispatch(Finish { sums, origins, out, stride, width });
+        finish(sums, origins, out, stride, width);
     }
 }
 
@@ -113,21 +111,15 @@ fn is_in_range(matrix: &[f64], n_columns: usize, width: usize) -> bool {
     })
 }
 
-/// `origins = max_block (largest - least)` of every row and lane.
-struct Origins<'a> {
-    least: &'a [f64],
-    largest: &'a [f64],
-    origins: &'a mut [f64],
-    stride: usize,
-    width: usize,
-}
-
-impl WithSimd for Origins<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { least, largest, origins, stride, width } = self;
+vectorized!(
+    /// `origins = max_block (largest - least)` of every row and lane.
+    fn find_origins(
+        least: &[f64],
+        largest: &[f64],
+        origins: &mut [f64],
+        stride: usize,
+        width: usize,
+    ) {
         let n_rows = origins.len() / stride;
         origins.fill(f64::NEG_INFINITY);
         for (largest, least) in largest.chunks_exact(stride).zip(least.chunks_exact(n_rows.max(1)))
@@ -141,25 +133,19 @@ impl WithSimd for Origins<'_> {
             }
         }
     }
-}
+);
 
-/// `sums += image exp(largest - least - origins)`.
-struct AddBlock<'a> {
-    image: &'a [f64],
-    least: &'a [f64],
-    largest: &'a [f64],
-    origins: &'a [f64],
-    sums: &'a mut [f64],
-    stride: usize,
-    width: usize,
-}
-
-impl WithSimd for AddBlock<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { image, least, largest, origins, sums, stride, width } = self;
+vectorized!(
+    /// `sums += image exp(largest - least - origins)`.
+    fn add_block(
+        image: &[f64],
+        least: &[f64],
+        largest: &[f64],
+        origins: &[f64],
+        sums: &mut [f64],
+        stride: usize,
+        width: usize,
+    ) {
         let rows = sums.chunks_exact_mut(stride).zip(origins.chunks_exact(stride));
         for (((sums, origins), image), least) in rows.zip(image.chunks_exact(stride)).zip(least) {
             let inputs = origins.iter().zip(&image[..width]).zip(largest);
@@ -168,23 +154,11 @@ impl WithSimd for AddBlock<'_> {
             }
         }
     }
-}
+);
 
-/// `out = log(sums) + origins`.
-struct Finish<'a> {
-    sums: &'a [f64],
-    origins: &'a [f64],
-    out: &'a mut [f64],
-    stride: usize,
-    width: usize,
-}
-
-impl WithSimd for Finish<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { sums, origins, out, stride, width } = self;
+vectorized!(
+    /// `out = log(sums) + origins`.
+    fn finish(sums: &[f64], origins: &[f64], out: &mut [f64], stride: usize, width: usize) {
         let least = least_sum();
         let rows = out.chunks_exact_mut(stride).zip(origins.chunks_exact(stride));
         for ((out, origins), sums) in rows.zip(sums.chunks_exact(stride)) {
@@ -195,7 +169,7 @@ impl WithSimd for Finish<'_> {
             }
         }
     }
-}
+);
 
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]

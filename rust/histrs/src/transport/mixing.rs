@@ -4,11 +4,9 @@
 //! made the residual `r = g(f) - f` least, had the map been linear (Anderson 1965; type II). For
 //! a linear map this is GMRES; restarts and rejections are the caller's.
 
-use pulp::{Simd, WithSimd};
-
 use crate::error::Result;
 use crate::memory;
-use crate::simd::{AlignedVec, Element, Elementary, dispatch};
+use crate::simd::{AlignedVec, Element, Elementary, vectorized};
 use crate::transport::normal_equations::{DEPTH, GROUP, solve};
 
 /// Largest entry of a correction: beyond, the linear model that it comes from says nothing.
@@ -91,14 +89,7 @@ impl<T: Elementary> Mixing<T> {
         let stride = self.stride;
         let mut right = vec![T::default(); DEPTH * stride];
         let mut products = vec![T::default(); DEPTH * stride];
-        dispatch(Remember {
-            memory: self,
-            slot,
-            values: [weight, residual, previous, next],
-            right: &mut right,
-            products: &mut products,
-            width,
-        });
+        remember(self, slot, [weight, residual, previous, next], &mut right, &mut products, width);
         self.continues[..width].fill(T::from_f64(1.0));
         for k in 0..DEPTH {
             let age = (slot + DEPTH - k) % DEPTH;
@@ -117,9 +108,9 @@ impl<T: Elementary> Mixing<T> {
             solve::<T>(&self.gram, &mut right, stride, lane);
         }
         let (steps, gamma) = (&self.steps, &right[..]);
-        dispatch(Combine { steps, gamma, out: &mut *out, stride, width });
+        combine(steps, gamma, &mut *out, stride, width);
         let largest = &mut products[..width];
-        dispatch(Subtract { next, out, largest, stride });
+        subtract(next, out, largest, stride);
     }
 }
 
@@ -130,23 +121,18 @@ pub(super) fn relocate<T: Copy>(rows: &mut [T], stride: usize, from: usize, to: 
     }
 }
 
-/// Stores the newest differences, and takes their inner products.
-struct Remember<'a, T> {
-    memory: &'a mut Mixing<T>,
-    slot: usize,
-    /// Weight, residual, previous and next values.
-    values: [&'a [T]; 4],
-    right: &'a mut [T],
-    products: &'a mut [T],
-    width: usize,
-}
-
-impl<T: Element> WithSimd for Remember<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { memory, slot, values, right, products, width } = self;
+vectorized!(
+    /// Stores the newest differences, and takes their inner products.
+    fn remember<S: Simd, T: Element>(
+        simd: S,
+        memory: &mut Mixing<T>,
+        slot: usize,
+        /// Weight, residual, previous and next values.
+        values: [&[T]; 4],
+        right: &mut [T],
+        products: &mut [T],
+        width: usize,
+    ) {
         let stride = memory.stride / T::lanes::<S>();
         let [weight, residual, previous, next] = values;
         let (weight, residual) = (T::vectors::<S>(weight).0, T::vectors::<S>(residual).0);
@@ -197,23 +183,18 @@ impl<T: Element> WithSimd for Remember<'_, T> {
             }
         }
     }
-}
+);
 
-/// `out = sum_k gamma_k steps_k`.
-struct Combine<'a, T> {
-    steps: &'a [AlignedVec<T>; DEPTH],
-    gamma: &'a [T],
-    out: &'a mut [T],
-    stride: usize,
-    width: usize,
-}
-
-impl<T: Element> WithSimd for Combine<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { steps, gamma, out, stride, width } = self;
+vectorized!(
+    /// `out = sum_k gamma_k steps_k`.
+    fn combine<S: Simd, T: Element>(
+        simd: S,
+        steps: &[AlignedVec<T>; DEPTH],
+        gamma: &[T],
+        out: &mut [T],
+        stride: usize,
+        width: usize,
+    ) {
         let (stride, width) = (stride / T::lanes::<S>(), width / T::lanes::<S>());
         let steps = steps.each_ref().map(|steps| T::vectors::<S>(steps).0);
         let gamma = T::vectors::<S>(gamma).0;
@@ -230,23 +211,17 @@ impl<T: Element> WithSimd for Combine<'_, T> {
             }
         }
     }
-}
+);
 
-/// `out = next - out`, where `out` is made shorter if it is too long in a lane.
-struct Subtract<'a, T> {
-    next: &'a [T],
-    out: &'a mut [T],
-    /// Work space, a number per lane.
-    largest: &'a mut [T],
-    stride: usize,
-}
-
-impl<T: Elementary> WithSimd for Subtract<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { next, out, largest, stride } = self;
+vectorized!(
+    /// `out = next - out`, where `out` is made shorter if it is too long in a lane.
+    fn subtract<T: Elementary>(
+        next: &[T],
+        out: &mut [T],
+        /// Work space, a number per lane.
+        largest: &mut [T],
+        stride: usize,
+    ) {
         let limit = T::from_f64(LARGEST_CORRECTION);
         largest.fill(limit);
         for row in out.chunks_exact(stride) {
@@ -259,7 +234,7 @@ impl<T: Elementary> WithSimd for Subtract<'_, T> {
             subtract_row(next, largest, out);
         }
     }
-}
+);
 
 #[inline(always)]
 fn raise<T: Elementary>(row: &[T], largest: &mut [T]) {

@@ -21,9 +21,10 @@
 //! |---|---|
 //! | `emd` | [`emd_distances`]: exact, by the network simplex method |
 //! | `distances` | [`sinkhorn_distances`]: all pairs, in blocks, in the cheapest domain that holds |
+//! | `all_pairs` | pairs of histograms, whatever their plans are held to |
 //! | `unbalanced` | [`relaxed_distances`]: all pairs of histograms whose mass need not be kept |
 //! | `relaxation` | [`Relaxation`], [`Cost`]: what the marginals are held to, what is returned |
-//! | `relaxed` | a step where the marginals are not kept, in every domain |
+//! | `relaxed` | a step of logarithms, whether the marginals are kept or not, in every domain |
 //! | `plan_sums` | the marginals and the cost of a plan, of its potentials |
 //! | `masses` | [`check_masses`]: rows of one mass, which fit the cost matrix |
 //! | `order` | the pairs in the order in which they are solved, and in blocks |
@@ -43,13 +44,14 @@
 //! | `lanes` | the matrices whose columns are pairs that are solved side by side |
 //! | `engine` | the iteration of all lanes: filling, judging, retiring |
 //! | `scaling` | a step in the exponential domain: two matrix products |
-//! | `log_domain` | a step in the log domain, which never leaves the range of the numbers |
+//! | `log_domain` | sums of exponentials of any range |
 //! | `mixing` | Anderson's acceleration |
 //! | `normal_equations` | the small systems that the acceleration solves |
 //! | `newton` | the pairs that scaling brings no further |
 //! | `range` | exponentials and logarithms that stay in the range of the numbers |
 //! | `product` | the product of the kernel and many columns |
 
+mod all_pairs;
 mod barycenter;
 mod cascade;
 mod compression;

@@ -7,8 +7,9 @@ use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::Element;
+use crate::transport::all_pairs::AllPairs;
 use crate::transport::costs::Costs;
-use crate::transport::distances::{AllPairs, Sinkhorn};
+use crate::transport::distances::Sinkhorn;
 
 /// Pairs of a block.
 const BLOCK: usize = 256;
@@ -61,7 +62,7 @@ pub fn sinkhorn_pairs<'a, T: Element>(
     m: impl Into<Costs<'a>>,
     options: &Sinkhorn,
 ) -> Result<SinkhornPairs<T>> {
-    let all = AllPairs::new(exec, x, Some(y), m, options)?;
+    let all = AllPairs::balanced(exec, x, Some(y), m, options)?;
     if let Some(starts) = &starts {
         check_starts(starts, (pairs.len(), x.n_columns()))?;
     }
@@ -70,14 +71,14 @@ pub fn sinkhorn_pairs<'a, T: Element>(
     // Pairs of one row lie in one block, which then holds few histograms.
     let mut order: Vec<usize> = (0..pairs.len()).collect();
     order.sort_by_key(|&k| pairs[k]);
-    let blocks = exec.map_blocks(order.len().div_ceil(BLOCK), |block| {
-        let part = &order[block * BLOCK..order.len().min((block + 1) * BLOCK)];
+    let blocks = exec.map_ranges(order.len(), BLOCK, |part| {
+        let part = &order[part];
         let from = starts.map(|starts| {
             part.iter()
                 .map(|&k| (pairs[k], starts.row(k).iter().map(|&f| f.into()).collect()))
                 .collect()
         });
-        let mut found = all.solve_from(part.iter().map(|&k| pairs[k]).collect(), from.as_ref())?;
+        let mut found = all.solve(part.iter().map(|&k| pairs[k]).collect(), from.as_ref())?;
         found.sort_by_key(|found| found.pair);
         Ok(found)
     })?;

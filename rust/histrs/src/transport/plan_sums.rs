@@ -1,8 +1,6 @@
 //! Sums of a plan that its potentials give: its marginals and its cost.
 
-use pulp::{Simd, WithSimd};
-
-use crate::simd::Elementary;
+use crate::simd::{Elementary, vectorized};
 use crate::transport::log_domain::Exponents;
 use crate::transport::range::Side;
 
@@ -26,22 +24,12 @@ pub(super) struct PlanSums {
     pub(super) columns: Vec<f64>,
 }
 
-/// Sums of the plan `exp(f_i + g_j - M_ij / reg)`.
-pub(super) struct Sums<'a> {
-    pub(super) exponents: &'a Exponents,
-    pub(super) f: &'a [f64],
-    pub(super) g: &'a [f64],
-}
-
-impl WithSimd for Sums<'_> {
-    type Output = PlanSums;
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) -> PlanSums {
+vectorized!(
+    /// Sums of the plan `exp(f_i + g_j - M_ij / reg)`.
+    pub(super) fn plan_sums(exponents: &Exponents, f: &[f64], g: &[f64]) -> PlanSums {
         /// Numbers added side by side.
         const LANES: usize = 16;
         // Of a grid there is none: mass that need not be kept has a matrix of costs.
-        let Self { exponents, f, g } = self;
         let (mut transport, mut rows, mut columns) = (0.0, vec![0.0; f.len()], vec![0.0; g.len()]);
         let mut row = vec![0.0; g.len()];
         let matrix = exponents.matrix(Side::Source).unwrap_or_default();
@@ -66,7 +54,7 @@ impl WithSimd for Sums<'_> {
         }
         PlanSums { transport, rows, columns }
     }
-}
+);
 
 #[cfg(test)]
 mod tests {

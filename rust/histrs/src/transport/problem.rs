@@ -10,7 +10,7 @@ use crate::memory;
 use crate::simd::{Element, Elementary};
 use crate::transport::costs::Costs;
 use crate::transport::flow::largest_flow;
-use crate::transport::job::{Marginals, Pairing};
+use crate::transport::job::{Job, Marginals, Pairing};
 use crate::transport::lines::Factors;
 use crate::transport::log_domain::{Axis, Exponents};
 use crate::transport::product::Packed;
@@ -90,10 +90,6 @@ impl<'a> Ground<'a> {
     /// Whether scalings are worth a try in double precision.
     pub(super) fn may_fit_scalings(&self) -> bool {
         self.largest <= SCALING_RANGE
-    }
-
-    pub(super) fn whole(&self) -> &Kernels {
-        &self.whole
     }
 
     pub(super) fn all_bins(&self) -> Bins {
@@ -253,28 +249,48 @@ impl Block {
         Ok(Self { pairing, marginals, bins, kernels })
     }
 
-    /// The part of the mass of a pair that can go from one histogram to the other through the
-    /// cells that are not forbidden.
-    pub(super) fn passable(&self, ground: &Ground<'_>, source: usize, target: usize) -> f64 {
-        let Self { bins, marginals, .. } = self;
-        let (n, m) = (bins.sources.len(), bins.targets.len());
-        let a = &marginals.sources[source * n..][..n];
-        let b = &marginals.targets[target * m..][..m];
-        self.passable_of(ground, [a, b])
+    /// The kernels between the bins in use.
+    pub(super) fn kernels<'k>(&'k self, ground: &'k Ground<'_>) -> &'k Kernels {
+        self.kernels.as_ref().unwrap_or(&ground.whole)
     }
 
-    /// The same of other masses over the bins of the block.
-    pub(super) fn passable_of(&self, ground: &Ground<'_>, histograms: [&[f64]; 2]) -> f64 {
-        let Bins { sources, targets } = &self.bins;
-        largest_flow(histograms, |i, j| ground.costs.entry(sources[i], targets[j]).is_finite())
+    /// Both histograms of a pair, of mass 1.
+    pub(super) fn histograms(&self, pair: (usize, usize)) -> [&[f64]; 2] {
+        self.marginals.of(pair, (self.bins.sources.len(), self.bins.targets.len()))
+    }
+
+    /// The same, of the masses that they have.
+    pub(super) fn masses(&self, job: &Job) -> [Vec<f64>; 2] {
+        let ([a, b], [of_a, of_b]) = (self.histograms(job.pair()), job.masses.unwrap_or([1.0; 2]));
+        [a.iter().map(|a| a * of_a).collect(), b.iter().map(|b| b * of_b).collect()]
+    }
+
+    /// The part of some masses over the bins that can go from one side to the other through the cells that
+    /// are not forbidden.
+    pub(super) fn passable(&self, ground: &Ground<'_>, masses: [&[f64]; 2]) -> f64 {
+        largest_flow(masses, |i, j| self.is_open(ground, i, j))
+    }
+
+    /// Whether the way from one bin in use to another is not forbidden.
+    pub(super) fn is_open(&self, ground: &Ground<'_>, i: usize, j: usize) -> bool {
+        ground.costs.entry(self.bins.sources[i], self.bins.targets[j]).is_finite()
     }
 
     /// Whether the histograms of a pair over the same bins are one and the same.
-    pub(super) fn is_equal(&self, source: usize, target: usize) -> bool {
-        let Self { bins, marginals, .. } = self;
-        let (n, m) = (bins.sources.len(), bins.targets.len());
-        bins.sources == bins.targets
-            && marginals.sources[source * n..][..n] == marginals.targets[target * m..][..m]
+    pub(super) fn is_equal(&self, pair: (usize, usize)) -> bool {
+        let [a, b] = self.histograms(pair);
+        self.bins.sources == self.bins.targets && a == b
+    }
+
+    /// The regularised cost of a pair of mass 1 in units of the regularisation: the dual, whose error is
+    /// the square of that of the scalings.
+    pub(super) fn dual(&self, pair: (usize, usize), potentials: &[Vec<f64>; 2]) -> f64 {
+        // An empty bin adds nothing.
+        let expectation = |(a, f): (&[f64], &Vec<f64>)| -> f64 {
+            a.iter().zip(f).filter(|(a, _)| **a > 0.0).map(|(a, f)| a * f).sum()
+        };
+        let [a, b] = self.histograms(pair);
+        expectation((a, &potentials[0])) + expectation((b, &potentials[1]))
     }
 }
 
@@ -354,12 +370,12 @@ mod tests {
         assert_eq!(same_bins.bins.targets, [1, 3]);
         assert_eq!(same_bins.marginals.sources, [0.25, 0.75, 0.75, 0.25]);
         assert_eq!(same_bins.marginals.targets, [0.75, 0.25, 0.25, 0.75]);
-        assert!(same_bins.is_equal(0, 1) && same_bins.is_equal(1, 0));
-        assert!(!same_bins.is_equal(0, 0) && !same_bins.is_equal(1, 1));
+        assert!(same_bins.is_equal((0, 1)) && same_bins.is_equal((1, 0)));
+        assert!(!same_bins.is_equal((0, 0)) && !same_bins.is_equal((1, 1)));
         // The same masses in other bins.
         let others = block(&[0, 1], &[3, 3]);
         assert_eq!(others.bins.targets, [2, 3]);
-        assert!(!others.is_equal(0, 0) && !others.is_equal(0, 1));
+        assert!(!others.is_equal((0, 0)) && !others.is_equal((0, 1)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! One matrix times many columns that lie side by side.
 
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::error::Result;
-use crate::simd::{AlignedVec, Element, dispatch};
+use crate::simd::{AlignedVec, Element, vectorized};
 
 /// Rows of a register tile.
 pub(super) const TILE: usize = 6;
@@ -57,7 +57,7 @@ impl<T: Element> Packed<T> {
         width: usize,
     ) {
         let tiles = &self.data[first * self.n_columns..];
-        dispatch(Product { tiles, n_columns: self.n_columns, x, out, stride, width });
+        multiply(tiles, self.n_columns, x, out, stride, width);
     }
 }
 
@@ -66,21 +66,16 @@ pub(super) fn padded(n_rows: usize) -> usize {
     n_rows.next_multiple_of(TILE)
 }
 
-struct Product<'a, T> {
-    tiles: &'a [T],
-    n_columns: usize,
-    x: &'a [T],
-    out: &'a mut [T],
-    stride: usize,
-    width: usize,
-}
-
-impl<T: Element> WithSimd for Product<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { tiles, n_columns, x, out, stride, width } = self;
+vectorized!(
+    fn multiply<S: Simd, T: Element>(
+        simd: S,
+        tiles: &[T],
+        n_columns: usize,
+        x: &[T],
+        out: &mut [T],
+        stride: usize,
+        width: usize,
+    ) {
         let stride = stride / T::lanes::<S>();
         let width = width / T::lanes::<S>();
         let x = T::vectors::<S>(x).0;
@@ -97,7 +92,7 @@ impl<T: Element> WithSimd for Product<'_, T> {
             }
         }
     }
-}
+);
 
 #[inline(always)]
 fn product_tile<T: Element, S: Simd, const N: usize>(

@@ -1,8 +1,6 @@
 //! The range of the numbers, and exponentials and logarithms that stay in it.
 
-use pulp::{Simd, WithSimd};
-
-use crate::simd::{Element, Elementary};
+use crate::simd::{Element, Elementary, vectorized};
 
 /// Largest `M / reg` in double precision: neither the kernel nor the scalings, which may be as large as
 /// its inverse, leave the range of the numbers.
@@ -30,21 +28,15 @@ pub(super) enum Side {
     Target,
 }
 
-/// `weights = exp(values - largest)`.
-pub(super) struct Shifted<'a, T> {
-    pub(super) values: &'a [T],
-    pub(super) largest: &'a mut [T],
-    pub(super) weights: &'a mut [T],
-    pub(super) stride: usize,
-    pub(super) width: usize,
-}
-
-impl<T: Elementary> WithSimd for Shifted<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { values, largest, weights, stride, width } = self;
+vectorized!(
+    /// `weights = exp(values - largest)`.
+    pub(super) fn shift<T: Elementary>(
+        values: &[T],
+        largest: &mut [T],
+        weights: &mut [T],
+        stride: usize,
+        width: usize,
+    ) {
         // So much below the least sum that nothing is lost, and no product with the kernel is too small
         // for a normal number, which would take many times as long.
         let least = if size_of::<T>() < size_of::<f64>() { NOTHING } else { -DOUBLE_RANGE - 40.0 };
@@ -65,23 +57,17 @@ impl<T: Elementary> WithSimd for Shifted<'_, T> {
             }
         }
     }
-}
+);
 
-/// `sums = log(sums) + largest`.
-pub(super) struct Logarithms<'a, T> {
-    pub(super) sums: &'a mut [T],
-    pub(super) largest: &'a [T],
-    pub(super) least: T,
-    pub(super) stride: usize,
-    pub(super) width: usize,
-}
-
-impl<T: Elementary> WithSimd for Logarithms<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { sums, largest, least, stride, width } = self;
+vectorized!(
+    /// `sums = log(sums) + largest`.
+    pub(super) fn logarithms<T: Elementary>(
+        sums: &mut [T],
+        largest: &[T],
+        least: T,
+        stride: usize,
+        width: usize,
+    ) {
         let nan = T::from_f64(f64::NAN);
         for sums in sums.chunks_exact_mut(stride) {
             for (sum, &largest) in sums[..width].iter_mut().zip(largest) {
@@ -90,4 +76,4 @@ impl<T: Elementary> WithSimd for Logarithms<'_, T> {
             }
         }
     }
-}
+);

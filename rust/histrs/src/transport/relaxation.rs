@@ -1,7 +1,7 @@
 //! What the marginals of a plan are held to, and what is returned of it.
 
 use crate::error::{Error, Result, from_name};
-use crate::stop::{Stop, with_stop};
+use crate::stop::{Stop, with_fields, with_stop};
 
 /// Largest penalty over the regularisation: beyond, potentials are not resolved.
 const LARGEST_PENALTY: f64 = 1e9;
@@ -59,18 +59,9 @@ impl RelaxedSinkhorn {
         let stop = Stop::new(1e-6, 10_000);
         Self { reg, relaxation, stop, cost: Cost::Transport, potentials: false }
     }
-
-    /// With another [`cost`](Self::cost).
-    pub const fn with_cost(self, cost: Cost) -> Self {
-        Self { cost, ..self }
-    }
-
-    /// With another [`potentials`](Self::potentials).
-    pub const fn with_potentials(self, potentials: bool) -> Self {
-        Self { potentials, ..self }
-    }
 }
 
+with_fields!(RelaxedSinkhorn: with_cost(cost: Cost), with_potentials(potentials: bool));
 with_stop!(RelaxedSinkhorn);
 
 impl RelaxedSinkhorn {

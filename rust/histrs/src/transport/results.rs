@@ -32,15 +32,10 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// Of a pair between which no plan is allowed; `bins` of both sides where potentials are kept.
-    pub(super) fn without_plan(pair: Pair, bins: Option<(usize, usize)>) -> Self {
-        Self { value: f64::INFINITY, ..Self::empty(pair, bins) }
-    }
-
-    /// Of a pair between which nothing moves, at no cost.
-    pub(super) fn empty(pair: Pair, bins: Option<(usize, usize)>) -> Self {
+    /// Of a pair between which nothing moves; `bins` of both sides where potentials are kept.
+    pub(super) fn without_plan(pair: Pair, value: f64, bins: Option<(usize, usize)>) -> Self {
         let potentials = bins.map(|(n, m)| [n, m].map(|n| vec![f64::NEG_INFINITY; n]));
-        Self { pair, value: 0.0, error: 0.0, n_iter: 0, potentials }
+        Self { pair, value, error: 0.0, n_iter: 0, potentials }
     }
 }
 

@@ -4,7 +4,7 @@ use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::memory;
-use crate::simd::{AlignedVec, Elementary, dispatch};
+use crate::simd::{AlignedVec, Elementary, dispatch, vectorized};
 use crate::transport::engine::GROUP;
 use crate::transport::job::Pairing;
 use crate::transport::lanes::stride;
@@ -64,19 +64,13 @@ impl<T: Elementary> Domain<T> for Scaling<'_, T> {
         let Step { source, target, potential, residual, unaccelerated, errors, stride, width } =
             step;
         self.magnitude.fill(T::default());
-        dispatch(Exponential {
-            source,
-            potential,
-            out: &mut self.u,
-            magnitude: &mut self.magnitude[..width],
-            stride,
-        });
+        exponential(source, potential, &mut self.u, &mut self.magnitude[..width], stride);
         if self.pairing == Pairing::Equal {
             self.v.copy_from_slice(&self.u);
         } else {
             self.kernel.backward.product(&self.u, &mut self.backward, stride, width);
             let (numerator, denominator) = (target, &self.backward[..]);
-            dispatch(Divide { numerator, denominator, out: &mut self.v, stride, width });
+            divide(numerator, denominator, &mut self.v, stride, width);
         }
         self.kernel.forward.product(&self.v, &mut self.forward, stride, width);
         let (u, forward) = (&self.u[..], &self.forward[..]);
@@ -132,41 +126,28 @@ impl<T: Elementary> Domain<T> for Scaling<'_, T> {
 
 /// Logarithms; minus infinity of 0.
 fn logarithms(mut x: Vec<f64>) -> Vec<f64> {
-    dispatch(Logarithm { x: &mut x });
+    logarithm(&mut x);
     x
 }
 
-struct Logarithm<'a> {
-    x: &'a mut [f64],
-}
-
-impl WithSimd for Logarithm<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        for x in self.x {
+vectorized!(
+    fn logarithm(x: &mut [f64]) {
+        for x in x {
             let log = x.ln_of_normal();
             *x = if *x > 0.0 { log } else { f64::NEG_INFINITY };
         }
     }
-}
+);
 
-/// `out = numerator / denominator`, and 0 where the numerator is.
-struct Divide<'a, T> {
-    numerator: &'a [T],
-    denominator: &'a [T],
-    out: &'a mut [T],
-    stride: usize,
-    width: usize,
-}
-
-impl<T: Elementary> WithSimd for Divide<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { numerator, denominator, out, stride, width } = self;
+vectorized!(
+    /// `out = numerator / denominator`, and 0 where the numerator is.
+    fn divide<T: Elementary>(
+        numerator: &[T],
+        denominator: &[T],
+        out: &mut [T],
+        stride: usize,
+        width: usize,
+    ) {
         let rows = out.chunks_exact_mut(stride).zip(numerator.chunks_exact(stride));
         for ((out, numerator), denominator) in rows.zip(denominator.chunks_exact(stride)) {
             let inputs = numerator[..width].iter().zip(&denominator[..width]);
@@ -175,7 +156,7 @@ impl<T: Elementary> WithSimd for Divide<'_, T> {
             }
         }
     }
-}
+);
 
 /// The residual of the potential, where a unaccelerated step leads, and the L1 error of the marginal.
 struct Residual<'a, T> {
@@ -241,21 +222,15 @@ fn add_rows<T: Elementary>(a: &[T], b: &[T], out: &mut [T]) {
     }
 }
 
-/// `out = exp(potential)` where there is mass, else 0; and the largest magnitude of a potential.
-struct Exponential<'a, T> {
-    source: &'a [T],
-    potential: &'a [T],
-    out: &'a mut [T],
-    magnitude: &'a mut [T],
-    stride: usize,
-}
-
-impl<T: Elementary> WithSimd for Exponential<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { source, potential, out, magnitude, stride } = self;
+vectorized!(
+    /// `out = exp(potential)` where there is mass, else 0; and the largest magnitude of a potential.
+    fn exponential<T: Elementary>(
+        source: &[T],
+        potential: &[T],
+        out: &mut [T],
+        magnitude: &mut [T],
+        stride: usize,
+    ) {
         let width = magnitude.len();
         let inputs = source.chunks_exact(stride).zip(potential.chunks_exact(stride));
         let rows = inputs.zip(out.chunks_exact_mut(stride));
@@ -263,7 +238,7 @@ impl<T: Elementary> WithSimd for Exponential<'_, T> {
             exponential_of_row(&source[..width], &potential[..width], &mut out[..width], magnitude);
         }
     }
-}
+);
 
 #[inline(always)]
 fn exponential_of_row<T: Elementary>(

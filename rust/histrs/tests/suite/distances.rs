@@ -119,6 +119,21 @@ fn stored_products_are_those_with_the_matrix() {
 }
 
 #[test]
+fn products_of_rows_beyond_one_task_are_those_with_the_matrix() {
+    let (x, y) = (many_rows(300, 3), many_rows(700, 3));
+    let kernel = kernel(Norm::L2, 2, &[0.4, 0.3, 0.2, 0.5, 0.25, 0.7, 0.3, 2.0]);
+    let v = Array2::from_shape_fn((700, 5), |(i, k)| ((i * 31 + k * 7) % 13) as f64 - 6.0);
+    let [one, two] = [1, 2].map(|n_threads| {
+        let exec = Executor::new(n_threads).unwrap();
+        kernel.cross_product(&exec, x.view(), y.view(), v.view()).unwrap()
+    });
+    assert_eq!(one, two);
+    let k = kernel.gram(&Executor::new(1).unwrap(), x.view(), Some(y.view())).unwrap();
+    let size = k.dot(&v.mapv(f64::abs));
+    assert!((k.dot(&v) - one).iter().zip(&size).all(|(off, size)| off.abs() <= 1e-13 * size));
+}
+
+#[test]
 fn stored_kernels_refuse_what_overflows_single_precision() {
     let exec = Executor::new(1).unwrap();
     let kernel = kernel(Norm::L2, 1, &[1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
@@ -152,6 +167,17 @@ proptest! {
             }
             let own = kernel.gram(&exec, x.view(), None).unwrap();
             prop_assert_eq!(&own, &own.t());
+            for n_outputs in 0..4 {
+                let k = kernel.gram(&exec, y.view(), Some(x.view())).unwrap();
+                let v = Array2::from_shape_fn((x.nrows(), n_outputs), |(i, k)| {
+                    ((i * 31 + k * 7) % 13) as f64 - 6.0
+                });
+                let found = kernel.cross_product(&exec, y.view(), x.view(), v.view()).unwrap();
+                let size = k.dot(&v.mapv(f64::abs));
+                for ((i, &right), &size) in k.dot(&v).indexed_iter().zip(&size) {
+                    prop_assert!((found[i] - right).abs() <= 1e-14 * size);
+                }
+            }
         }
     }
 

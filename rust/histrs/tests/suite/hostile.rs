@@ -357,7 +357,8 @@ fn calls_of_parts() -> Vec<Call> {
             column_ranges(exec(), &a.rows::<T>(n, d).view()).map(drop)
         }),
         (
-            "DistanceKernel::new gram slopes StoredDistances::new n_rows n_bytes mean_rest product",
+            "DistanceKernel::new gram cross_product slopes StoredDistances::new n_rows n_bytes \
+             mean_rest product",
             |a| {
                 let [n, m, d, k] = a.sizes;
                 let norm = a.any(&[Norm::L1, Norm::L2]);
@@ -367,6 +368,8 @@ fn calls_of_parts() -> Vec<Call> {
                 let kernel = DistanceKernel::new(norm, a.size(d), weights, shapes, amplitudes)?;
                 let (x, y) = (a.array((n, d)), a.array((m, d)));
                 kernel.gram(exec(), x.view(), a.flag().then(|| y.view()))?;
+                let v: Array2<f64> = a.array((m, k));
+                kernel.cross_product(exec(), x.view(), y.view(), v.view())?;
                 if let Ok(stored) = StoredDistances::new(exec(), &kernel, x.view(), a.array((n, m)))
                 {
                     let _ = (stored.n_rows(), stored.n_bytes(), stored.mean_rest());
@@ -1000,7 +1003,18 @@ fn names((names, _): &Call) -> Vec<String> {
 /// Every public function of some source, likewise; those that stand alone have no type.
 fn public_functions(source: &str) -> Vec<String> {
     let (mut of, mut found) = (String::new(), Vec::new());
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    let mut makes_fields = false;
     for line in source.lines() {
+        if let Some(rest) = line.strip_prefix("with_fields!(") {
+            of = rest.split(|c| !is_word(c)).next().unwrap().to_string();
+            makes_fields = true;
+        }
+        if makes_fields {
+            let names = line.split(|c| !is_word(c)).filter(|word| word.starts_with("with_"));
+            found.extend(names.filter(|&name| name != "with_fields").map(|n| format!("{of}::{n}")));
+            makes_fields = !line.ends_with(");");
+        }
         if let Some(header) = line.strip_prefix("impl") {
             let header = header.rsplit(" for ").next().unwrap();
             let start = header.strip_prefix('<').map_or(header, |generic| {
@@ -1016,8 +1030,8 @@ fn public_functions(source: &str) -> Vec<String> {
         let declared = line.trim_start();
         let declared = declared.strip_prefix("pub ").unwrap_or_default();
         let declared = declared.strip_prefix("const ").unwrap_or(declared);
-        if let Some(rest) = declared.strip_prefix("fn ") {
-            let name = rest.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap();
+        if let Some(rest) = declared.strip_prefix("fn ").filter(|name| !name.starts_with('$')) {
+            let name = rest.split(|c| !is_word(c)).next().unwrap();
             let of = if line.starts_with(' ') { &of[..] } else { "" };
             found.push(format!("{of}::{name}"));
         }

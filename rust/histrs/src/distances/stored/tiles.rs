@@ -2,7 +2,6 @@
 
 use ndarray::linalg::general_mat_mul;
 use ndarray::{Array2, s};
-use pulp::{Simd, WithSimd};
 
 use crate::distances::DistanceKernel;
 use crate::distances::rows::Columns;
@@ -11,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::lower_triangle::{self, TILE};
 use crate::memory;
-use crate::simd::{AlignedVec, Elementary, Real, dispatch};
+use crate::simd::{AlignedVec, Elementary, Real, vectorized};
 
 /// What an entry of 1 is kept as.
 pub(super) const LARGEST: f64 = i16::MAX as f64;
@@ -83,7 +82,7 @@ impl<'a, T: Elementary + Real> Rest<'a, T> {
                 let values = &mut values[..block.len()];
                 tile.values_of(distances, values);
                 let units = (units[i], &units[block.clone()]);
-                dispatch(Round { values, known, units, out: &mut of_tile[r * TILE..][..TILE] });
+                round(values, known, units, &mut of_tile[r * TILE..][..TILE]);
                 Ok(())
             })?;
         }
@@ -91,28 +90,17 @@ impl<'a, T: Elementary + Real> Rest<'a, T> {
     }
 }
 
-/// Rounds what is left of entries to whole multiples.
-struct Round<'a, T> {
-    values: &'a [T],
-    known: &'a [T],
-    units: (T, &'a [T]),
-    out: &'a mut [i16],
-}
-
-impl<T: Elementary> WithSimd for Round<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // the lowest bits are meant
-    fn with_simd<S: Simd>(self, _: S) {
+vectorized!(
+    /// Rounds what is left of entries to whole multiples.
+    fn round<T: Elementary>(values: &[T], known: &[T], units: (T, &[T]), out: &mut [i16]) {
         const MOST: f32 = LARGEST as f32;
-        let entries = self.values.iter().zip(self.known).zip(self.units.1);
-        for (out, ((&value, &known), &unit)) in self.out.iter_mut().zip(entries) {
-            let left = ((value - known) * self.units.0 * unit).to_f64() as f32;
+        let entries = values.iter().zip(known).zip(units.1);
+        for (out, ((&value, &known), &unit)) in out.iter_mut().zip(entries) {
+            let left = ((value - known) * units.0 * unit).to_f64() as f32;
             let left = if left < MOST { left } else { MOST };
             let left = if left > -MOST { left } else { -MOST };
             // Added to 1.5 * 2^23, numbers are rounded to whole ones, which are the lowest bits.
             *out = (left + 12_582_912.0).to_bits() as i16;
         }
     }
-}
+);

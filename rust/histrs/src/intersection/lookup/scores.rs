@@ -11,7 +11,7 @@ use crate::intersection::lookup::cells::Cells;
 use crate::memory;
 
 use crate::matrix::{HistogramMatrix, visit_rows};
-use crate::simd::{Element, dispatch};
+use crate::simd::{Element, dispatch, vectorized};
 
 /// Columns of a row-major matrix that are read together: a cache line of single precision.
 const TILE: usize = 64;
@@ -42,7 +42,7 @@ impl LookupTable {
                     entries.push(Entry { row, column, cell, offset });
                 });
                 let cells = &self.columns[columns];
-                dispatch(AddEntries { entries: &entries, cells, width: self.width, sums });
+                add_entries(&entries, cells, self.width, sums);
             }
         }
         Ok(())
@@ -92,19 +92,14 @@ struct Entry {
     offset: f32,
 }
 
-struct AddEntries<'a> {
-    entries: &'a [Entry],
-    cells: &'a [Cells],
-    width: usize,
-    sums: &'a mut [f32],
-}
-
-impl WithSimd for AddEntries<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { entries, cells, width, sums } = self;
+vectorized!(
+    fn add_entries<S: Simd>(
+        simd: S,
+        entries: &[Entry],
+        cells: &[Cells],
+        width: usize,
+        sums: &mut [f32],
+    ) {
         let width = width / S::F32_LANES;
         let sums = S::as_mut_simd_f32s(sums).0;
         for &Entry { row, column, cell, offset } in entries {
@@ -117,7 +112,7 @@ impl WithSimd for AddEntries<'_> {
             }
         }
     }
-}
+);
 
 /// One or two columns at once, which share each update of the sums.
 struct AddColumns<'a> {

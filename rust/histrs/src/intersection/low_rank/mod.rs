@@ -161,9 +161,9 @@ impl<T: Element> LowRankInverse<T> {
         let width = panel.width;
         let n_blocks = self.n_rows.div_ceil(ROWS);
         let together = n_blocks.div_ceil(ROW_BLOCKS).max(1);
-        let parts = exec.map_blocks(n_blocks.div_ceil(together), |part| {
+        let parts = exec.map_ranges(n_blocks, together, |blocks| {
             let mut sums = AlignedVec::zeros(self.rank.next_multiple_of(GROUP) * width)?;
-            for block in part * together..n_blocks.min((part + 1) * together) {
+            for block in blocks {
                 exec.check()?;
                 run_kernel::<E, _>(width, Project { inverse: self, block, panel, sums: &mut sums });
             }

@@ -12,12 +12,12 @@ use crate::exec::Executor;
 use crate::lower_triangle::{TILE, tile};
 use crate::matrix::HistogramMatrix;
 use crate::memory;
-use crate::simd::{AlignedVec, Element, dispatch};
+use crate::simd::{AlignedVec, Element};
 
 mod product;
 mod tiles;
 
-use product::AddTile;
+use product::add_tile;
 use tiles::{Stored, Tiles, is_whole, tiles_of};
 
 /// The sums `S_ij = sum_d min(x_i(d), x_j(d))` of all pairs of rows, for products with
@@ -131,16 +131,15 @@ impl StoredMinima {
             let mut out = AlignedVec::zeros(TILE * n_outputs)?;
             for j in 0..n_tiles {
                 exec.check()?;
-                dispatch(AddTile {
-                    tile: &tiles[tile(i.max(j), i.min(j))],
-                    turned: j > i,
+                add_tile(
+                    &tiles[tile(i.max(j), i.min(j))],
+                    j > i,
                     weights,
-                    sums: (&self.sums[i * TILE..][..TILE], &self.sums[j * TILE..][..TILE]),
-                    columns: &columns,
-                    first: j * TILE,
-                    n_padded,
-                    out: &mut out,
-                });
+                    (&self.sums[i * TILE..][..TILE], &self.sums[j * TILE..][..TILE]),
+                    (&columns, n_padded),
+                    j * TILE,
+                    &mut out,
+                );
             }
             Ok(out)
         })?;

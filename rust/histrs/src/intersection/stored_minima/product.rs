@@ -1,34 +1,29 @@
 //! The product of a tile, made of its sums, and some right-hand sides.
 
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
 use crate::intersection::stored_minima::tiles::Stored;
 use crate::lower_triangle::TILE;
+use crate::simd::vectorized;
 
 /// Rows of a tile that are multiplied at a time.
 const GROUP: usize = 4;
 
-/// Adds the product with a tile to that of the rows `i`, from numbers of the rows `j`.
-pub(super) struct AddTile<'a, E> {
-    pub(super) tile: &'a [E],
-    /// Whether the rows of the tile are the rows `j`.
-    pub(super) turned: bool,
-    pub(super) weights: (f64, f64),
-    /// Of the rows `i`, and `j`.
-    pub(super) sums: (&'a [f64], &'a [f64]),
-    /// Of `V`, each of `n_padded` numbers, of which those of the rows `j` begin at `first`.
-    pub(super) columns: &'a [f64],
-    pub(super) first: usize,
-    pub(super) n_padded: usize,
-    pub(super) out: &'a mut [f64],
-}
-
-impl<E: Stored> WithSimd for AddTile<'_, E> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { tile, turned, weights, sums, columns, first, n_padded, out } = self;
+vectorized!(
+    /// Adds the product with a tile to that of the rows `i`, from numbers of the rows `j`.
+    pub(super) fn add_tile<S: Simd, E: Stored>(
+        simd: S,
+        tile: &[E],
+        /// Whether the rows of the tile are the rows `j`.
+        turned: bool,
+        weights: (f64, f64),
+        /// Of the rows `i`, and `j`.
+        sums: (&[f64], &[f64]),
+        /// Of `V`, and how many numbers each has, of which those of the rows `j` begin at `first`.
+        columns: (&[f64], usize),
+        first: usize,
+        out: &mut [f64],
+    ) {
         let (of_rows, of_columns) = if turned { (sums.1, sums.0) } else { sums };
         let mut entries = [[0.0; TILE]; GROUP];
         for (group, tile) in tile.chunks_exact(GROUP * TILE).enumerate() {
@@ -37,7 +32,7 @@ impl<E: Stored> WithSimd for AddTile<'_, E> {
                 let tile = &tile[k * TILE..(k + 1) * TILE];
                 make_entries(tile, of_rows[start + k], of_columns, weights, entries);
             }
-            let numbers = columns.chunks_exact(n_padded).map(|v| &v[first..first + TILE]);
+            let numbers = columns.0.chunks_exact(columns.1).map(|v| &v[first..first + TILE]);
             for (v, out) in numbers.zip(out.chunks_exact_mut(TILE)) {
                 if turned {
                     add_scaled(simd, &entries, &v[start..start + GROUP], out);
@@ -47,7 +42,7 @@ impl<E: Stored> WithSimd for AddTile<'_, E> {
             }
         }
     }
-}
+);
 
 /// Makes a row of a tile of `K` of its sums.
 #[inline(always)]

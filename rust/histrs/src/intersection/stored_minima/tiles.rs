@@ -58,8 +58,7 @@ impl Stored for f32 {
 /// Whether all entries are whole numbers.
 pub(super) fn is_whole<T: Element>(exec: &Executor, x: &HistogramMatrix<'_, T>) -> Result<bool> {
     let whole = |value: &T| value.to_f64().fract() == 0.0;
-    let blocks = exec.map_blocks(x.n_rows().div_ceil(ROWS), |block| {
-        let mut rows = block * ROWS..x.n_rows().min((block + 1) * ROWS);
+    let blocks = exec.map_ranges(x.n_rows(), ROWS, |mut rows| {
         Ok(match x {
             HistogramMatrix::Dense(x) => rows.all(|row| x.row(row).iter().all(whole)),
             HistogramMatrix::Csr(x) => rows.all(|row| x.row(row).1.iter().all(whole)),

@@ -91,46 +91,16 @@ fn totals_avx2(acc: [[__m256i; 2]; TILE]) -> [[i32; 2]; TILE] {
     }
 }
 
-strip!(
-    bytes_vnni,
-    "avx512f,avx512bw,avx512vnni",
-    __m512i,
-    1,
-    4,
-    totals_avx512,
-    _mm512_setzero_si512,
-    step_bytes_vnni
-);
-strip!(
-    words_vnni,
-    "avx512f,avx512bw,avx512vnni",
-    __m512i,
-    1,
-    4,
-    totals_avx512,
-    _mm512_setzero_si512,
-    step_words_vnni
-);
-strip!(
-    bytes_avx512,
-    "avx512f,avx512bw",
-    __m512i,
-    1,
-    4,
-    totals_avx512,
-    _mm512_setzero_si512,
-    step_bytes_avx512
-);
-strip!(
-    words_avx512,
-    "avx512f,avx512bw",
-    __m512i,
-    1,
-    4,
-    totals_avx512,
-    _mm512_setzero_si512,
-    step_words_avx512
-);
+macro_rules! strip_avx512 {
+    ($name:ident, $features:literal, $step:ident) => {
+        strip!($name, $features, __m512i, 1, 4, totals_avx512, _mm512_setzero_si512, $step);
+    };
+}
+
+strip_avx512!(bytes_vnni, "avx512f,avx512bw,avx512vnni", step_bytes_vnni);
+strip_avx512!(words_vnni, "avx512f,avx512bw,avx512vnni", step_words_vnni);
+strip_avx512!(bytes_avx512, "avx512f,avx512bw", step_bytes_avx512);
+strip_avx512!(words_avx512, "avx512f,avx512bw", step_words_avx512);
 // Sixteen registers hold the accumulators of half a tile.
 strip!(bytes_avx2, "avx2", __m256i, 2, 2, totals_avx2, _mm256_setzero_si256, step_bytes_avx2);
 strip!(words_avx2, "avx2", __m256i, 2, 2, totals_avx2, _mm256_setzero_si256, step_words_avx2);

@@ -1,11 +1,9 @@
 //! The iteration of one barycentre.
 
-use pulp::{Simd, WithSimd};
-
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::{Elementary, dispatch};
+use crate::simd::{Elementary, vectorized};
 use crate::transport::barycenter::kernel::{Columns, LANES, LogKernel, Work};
 use crate::transport::job::worse;
 use crate::transport::range::{Side, nothing};
@@ -118,18 +116,18 @@ impl Iteration {
     fn step(&mut self, exec: &Executor, stage: &Stage) -> Result<()> {
         stage.kernel.log_sums(exec, Side::Source, &self.g, &mut self.f_sums, &mut self.work)?;
         let log_masses = &self.log_masses;
-        dispatch(SourceStep { log_masses, sums: &self.f_sums, f: &mut self.f });
+        source_step(log_masses, &self.f_sums, &mut self.f);
         stage.kernel.log_sums(exec, Side::Target, &self.f, &mut self.g_sums, &mut self.work)?;
         self.errors.fill(0.0);
-        dispatch(TargetStep {
-            weights: &self.weights,
-            open: &self.open,
-            own: &self.own,
-            sums: &self.g_sums,
-            g: &mut self.g,
-            log_barycenter: &mut self.log_barycenter,
-            errors: &mut self.errors,
-        });
+        target_step(
+            &self.weights,
+            &self.open,
+            &self.own,
+            &self.g_sums,
+            &mut self.g,
+            &mut self.log_barycenter,
+            &mut self.errors,
+        );
         let errors = self.errors[..self.weights.len()].iter();
         self.error = errors.copied().fold(0.0, worse);
         if let Some(kernel) = &stage.own {
@@ -157,19 +155,9 @@ impl Iteration {
     }
 }
 
-/// `f = log(a) - sums`.
-struct SourceStep<'a> {
-    log_masses: &'a Columns,
-    sums: &'a Columns,
-    f: &'a mut Columns,
-}
-
-impl WithSimd for SourceStep<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { log_masses, sums, f } = self;
+vectorized!(
+    /// `f = log(a) - sums`.
+    fn source_step(log_masses: &Columns, sums: &Columns, f: &mut Columns) {
         let empty: f64 = nothing();
         for ((f, sums), log_masses) in f.rows_mut().zip(sums.rows()).zip(log_masses.rows()) {
             for ((f, &sum), &a) in f.iter_mut().zip(sums).zip(log_masses) {
@@ -177,26 +165,19 @@ impl WithSimd for SourceStep<'_> {
             }
         }
     }
-}
+);
 
-/// `log(b) = c + weights' sums`, the errors `sum |exp(g + sums) - b|`, and then `g = log(b) - sums`.
-struct TargetStep<'a> {
-    weights: &'a [f64],
-    open: &'a [bool],
-    own: &'a Columns,
-    sums: &'a Columns,
-    g: &'a mut Columns,
-    log_barycenter: &'a mut [f64],
-    errors: &'a mut [f64],
-}
-
-impl WithSimd for TargetStep<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    #[allow(clippy::needless_range_loop)] // of a constant number of lanes, which become one vector
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { weights, open, own, sums, g, log_barycenter, errors } = self;
+vectorized!(
+    /// `log(b) = c + weights' sums`, the errors `sum |exp(g + sums) - b|`, and then `g = log(b) - sums`.
+    fn target_step(
+        weights: &[f64],
+        open: &[bool],
+        own: &Columns,
+        sums: &Columns,
+        g: &mut Columns,
+        log_barycenter: &mut [f64],
+        errors: &mut [f64],
+    ) {
         let rows = g.rows_mut().zip(sums.rows()).zip(own.rows()).zip(log_barycenter).zip(open);
         for ((((g, sums), own), log_barycenter), _) in rows.filter(|(_, open)| **open) {
             let mean: f64 = weights.iter().zip(sums).map(|(w, s)| w * s).sum();
@@ -212,4 +193,4 @@ impl WithSimd for TargetStep<'_> {
             *log_barycenter = log_b;
         }
     }
-}
+);

@@ -4,14 +4,14 @@
 use crate::error::Result;
 use crate::exec::Executor;
 use crate::memory;
-use crate::simd::{AlignedVec, dispatch};
+use crate::simd::AlignedVec;
 use crate::transport::barycenter::row_sums::log_sums_of_rows;
 use crate::transport::lines::Lines;
 use crate::transport::log_blocks::BlockWork;
 use crate::transport::log_domain::{Axis, Exponents};
 use crate::transport::problem::{Bins, Ground};
 use crate::transport::product::{Packed, TILE, padded};
-use crate::transport::range::{Logarithms, Shifted, Side, least_sum};
+use crate::transport::range::{Side, least_sum, logarithms, shift};
 
 /// Lanes of the widest vector, of which every row has a whole number.
 pub(super) const LANES: usize = 8;
@@ -114,13 +114,13 @@ fn log_products(
     let stride = values.stride;
     let values = &values.values[..values.n_rows * stride];
     let (weights, largest) = (&mut work.values[..values.len()], &mut work.largest[..stride]);
-    dispatch(Shifted { values, largest, weights, stride, width: stride });
+    shift(values, largest, weights, stride, stride);
     let (weights, largest) = (&work.values[..values.len()], &work.largest[..stride]);
     let entries = packed.n_columns() * stride;
     let rows = (ENTRIES / entries.max(1)).next_multiple_of(TILE).max(TILE);
     exec.for_chunks(&mut out.values, rows * stride, |block, out| {
         packed.product_of_rows(block * rows, weights, out, stride, stride);
-        dispatch(Logarithms { sums: out, largest, least: least_sum(), stride, width: stride });
+        logarithms(out, largest, least_sum(), stride, stride);
         Ok(())
     })
 }

@@ -15,7 +15,7 @@ use crate::exec::Executor;
 use crate::matrix::HistogramMatrix;
 use crate::memory;
 use crate::simd::Element;
-use crate::stop::{Stop, with_stop};
+use crate::stop::{Stop, with_fields, with_stop};
 use crate::transport::barycenter::iteration::{Iteration, Stage};
 use crate::transport::barycenter::kernel::LogKernel;
 use crate::transport::cascade::WARM_STEPS;
@@ -45,13 +45,9 @@ impl Barycenter {
     pub const fn new(reg: f64) -> Self {
         Self { reg, stop: Stop::new(1e-7, 10_000), debiased: false }
     }
-
-    /// With another [`debiased`](Self::debiased).
-    pub const fn with_debiased(self, debiased: bool) -> Self {
-        Self { debiased, ..self }
-    }
 }
 
+with_fields!(Barycenter: with_debiased(debiased: bool));
 with_stop!(Barycenter);
 
 /// What [`sinkhorn_barycenters`] found.

@@ -1,8 +1,8 @@
 //! Logarithms of sums of exponentials, row by row of the exponents.
 
-use pulp::{Simd, WithSimd};
+use pulp::Simd;
 
-use crate::simd::{Elementary, Vectors, dispatch};
+use crate::simd::{Elementary, Vectors, vectorized};
 
 /// Numbers whose exponentials are taken together, or left out together.
 const PIECE: usize = 64;
@@ -11,35 +11,20 @@ const NEGLIGIBLE: f64 = -46.0;
 /// Sums between these were measured from near enough.
 const RANGE: (f64, f64) = (0.02, 1e200);
 
-/// `out[i, k] = log sum_j exp(values[k, j] - matrix[i, j])`, rows of `out` being `stride` apart.
-///
-/// What `out` holds before is taken for nearly the result, as it is from one iteration to the next:
-/// exponentials are measured from there, in one pass and without those that do not count. Where that
-/// was wrong, a second pass measures from the largest.
-pub(super) fn log_sums_of_rows(
-    matrix: &[f64],
-    values: &[f64],
-    n_columns: usize,
-    out: &mut [f64],
-    stride: usize,
-) {
-    dispatch(RowSums { matrix, values, n_columns, out, stride });
-}
-
-struct RowSums<'a> {
-    matrix: &'a [f64],
-    values: &'a [f64],
-    n_columns: usize,
-    out: &'a mut [f64],
-    stride: usize,
-}
-
-impl WithSimd for RowSums<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, simd: S) {
-        let Self { matrix, values, n_columns, out, stride } = self;
+vectorized!(
+    /// `out[i, k] = log sum_j exp(values[k, j] - matrix[i, j])`, rows of `out` being `stride` apart.
+    ///
+    /// What `out` holds before is taken for nearly the result, as it is from one iteration to the next:
+    /// exponentials are measured from there, in one pass and without those that do not count. Where that
+    /// was wrong, a second pass measures from the largest.
+    pub(super) fn log_sums_of_rows<S: Simd>(
+        simd: S,
+        matrix: &[f64],
+        values: &[f64],
+        n_columns: usize,
+        out: &mut [f64],
+        stride: usize,
+    ) {
         let rows = matrix.chunks_exact(n_columns.max(1));
         for (out, row) in out.chunks_exact_mut(stride).zip(rows) {
             for (out, values) in out.iter_mut().zip(values.chunks_exact(n_columns.max(1))) {
@@ -53,7 +38,7 @@ impl WithSimd for RowSums<'_> {
             }
         }
     }
-}
+);
 
 /// `sum_j exp(values_j - row_j - origin)`.
 #[inline(always)]

@@ -1,8 +1,8 @@
 //! Logarithms of products with the kernel, in every domain.
 
-use crate::simd::{AlignedVec, Elementary, dispatch};
+use crate::simd::{AlignedVec, Elementary};
 use crate::transport::log_domain::Exponents;
-use crate::transport::range::{Logarithms, Shifted, Side, least_sum, nothing};
+use crate::transport::range::{Side, least_sum, logarithms, nothing, shift};
 use crate::transport::scaling::Kernel;
 
 /// A kernel of which logarithms of sums are taken.
@@ -59,9 +59,9 @@ impl<T: Elementary> LogKernel<T> for Kernel<T> {
         let Work { sums, weights, largest } = work;
         let n = kernel.n_columns() * stride;
         let weights = &mut weights[..n];
-        dispatch(Shifted { values: &values[..n], largest, weights, stride, width });
+        shift(&values[..n], largest, weights, stride, width);
         kernel.product(weights, sums, stride, width);
         let sums = &mut sums[..kernel.n_rows() * stride];
-        dispatch(Logarithms { sums, largest, least: least_sum(), stride, width });
+        logarithms(sums, largest, least_sum(), stride, width);
     }
 }

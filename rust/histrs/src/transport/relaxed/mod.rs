@@ -1,4 +1,4 @@
-//! Sinkhorn's scaling where the marginals are not kept: a step, in every domain.
+//! Sinkhorn's scaling by logarithms, whether the marginals are kept or not: a step, in every domain.
 //!
 //! Sources: L. Chizat, G. Peyre, B. Schmitzer and F.-X. Vialard, *Scaling algorithms for unbalanced
 //! optimal transport problems*, Mathematics of Computation 87, 2018; J.-D. Benamou, G. Carlier, M.
@@ -14,6 +14,7 @@
 //! its marginal, and all others have one common factor, with which the plan has its mass.
 
 mod log_kernel;
+mod marginals;
 mod partial;
 mod penalties;
 
@@ -22,17 +23,20 @@ use crate::memory;
 use crate::simd::{AlignedVec, Elementary, dispatch};
 use crate::transport::job::Pairing;
 use crate::transport::lanes::stride;
-use crate::transport::log_domain::Masked;
+use crate::transport::log_domain::mask;
 use crate::transport::product::padded;
 use crate::transport::range::{Side, nothing};
 use crate::transport::relaxed::log_kernel::{LogKernel, Work};
-use crate::transport::relaxed::partial::{Fill, FilledPotential, MassStep};
-use crate::transport::relaxed::penalties::{PenaltyStep, TargetStep};
+use crate::transport::relaxed::marginals::{log_ratio, log_residual};
+use crate::transport::relaxed::partial::{fill, filled_potential, mass_step};
+use crate::transport::relaxed::penalties::{PenaltyStep, target_step};
 use crate::transport::step::{Domain, Step};
 
-/// What takes the place of the marginals.
+/// What the marginals of a plan are held to.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Hold {
+    /// Both are kept.
+    Marginals,
     /// Divergences from them, with these weights in units of the regularisation; an infinite one
     /// keeps its marginal.
     Penalties([f64; 2]),
@@ -45,14 +49,28 @@ impl Hold {
     fn exponent(self, side: usize) -> f64 {
         match self {
             Self::Penalties(weights) => 1.0 / (1.0 + 1.0 / weights[side]),
-            Self::Mass => 1.0,
+            Self::Marginals | Self::Mass => 1.0,
         }
     }
 
     fn inverse_weight(self, side: usize) -> f64 {
         match self {
             Self::Penalties(weights) => 1.0 / weights[side],
-            Self::Mass => 0.0,
+            Self::Marginals | Self::Mass => 0.0,
+        }
+    }
+
+    /// One over both penalties, 0 of a marginal that is kept; none of a partial plan.
+    pub(super) fn inverse_weights(self) -> Option<[f64; 2]> {
+        (self != Self::Mass).then(|| [0, 1].map(|side| self.inverse_weight(side)))
+    }
+
+    /// Whether a pair of one histogram twice has equal potentials.
+    pub(super) fn is_even(self) -> bool {
+        match self {
+            Self::Marginals => true,
+            Self::Penalties([p, q]) => p == q,
+            Self::Mass => false,
         }
     }
 
@@ -64,8 +82,8 @@ impl Hold {
     }
 }
 
-/// Work space of a domain whose plans need not keep the marginals.
-pub(super) struct Relaxed<'a, T, K> {
+/// Work space of the domain of logarithms.
+pub(super) struct LogDomain<'a, T, K> {
     kernel: &'a K,
     hold: Hold,
     pairing: Pairing,
@@ -81,7 +99,7 @@ pub(super) struct Relaxed<'a, T, K> {
     kept: Vec<[Vec<f64>; 2]>,
 }
 
-impl<'a, T: Elementary, K: LogKernel<T>> Relaxed<'a, T, K> {
+impl<'a, T: Elementary, K: LogKernel<T>> LogDomain<'a, T, K> {
     pub(super) fn new(kernel: &'a K, hold: Hold, pairing: Pairing) -> Result<Self> {
         let stride = stride::<T>();
         let (n_source, n_target) = kernel.shape();
@@ -105,7 +123,7 @@ impl<'a, T: Elementary, K: LogKernel<T>> Relaxed<'a, T, K> {
     }
 }
 
-impl<T: Elementary, K: LogKernel<T>> Domain<T> for Relaxed<'_, T, K> {
+impl<T: Elementary, K: LogKernel<T>> Domain<T> for LogDomain<'_, T, K> {
     fn shape(&self) -> (usize, usize) {
         self.kernel.shape()
     }
@@ -115,29 +133,33 @@ impl<T: Elementary, K: LogKernel<T>> Domain<T> for Relaxed<'_, T, K> {
             step;
         let Self { kernel, hold, pairing, f, g, work, totals, shift, limits, open, .. } = self;
         let hold = *hold;
-        dispatch(Masked { mass: source, values: potential, out: &mut *f, stride, width });
+        mask(source, potential, &mut *f, stride, width);
         if *pairing == Pairing::Equal {
             g.copy_from_slice(f);
         } else {
             kernel.log_sums(Side::Target, f, work, stride, width);
             let sums = &work.sums[..target.len()];
             match hold {
+                Hold::Marginals => log_ratio(target, sums, g, stride, width),
                 Hold::Penalties(_) => {
                     let total = &mut totals[1];
-                    dispatch(TargetStep { hold, target, sums, g, total, stride, width });
+                    target_step(hold, target, sums, g, total, stride, width);
                 }
                 Hold::Mass => {
-                    dispatch(Fill { mass: target, sums, limits, open, stride, width });
-                    dispatch(FilledPotential { target, limits, open, g, stride, width });
+                    fill(target, sums, limits, open, stride, width);
+                    filled_potential(target, limits, open, g, stride, width);
                 }
             }
         }
         kernel.log_sums(Side::Source, g, work, stride, width);
         let sums = &work.sums[..source.len()];
         let outputs = Outputs { residual, unaccelerated, errors: &mut *errors };
+        let relaxation = T::from_f64(pairing.relaxation());
         match hold {
+            Hold::Marginals => {
+                log_residual([source, f, sums], outputs, relaxation, stride, width);
+            }
             Hold::Penalties(_) => {
-                let relaxation = T::from_f64(pairing.relaxation());
                 let is_equal = *pairing == Pairing::Equal;
                 dispatch(PenaltyStep {
                     hold,
@@ -152,9 +174,9 @@ impl<T: Elementary, K: LogKernel<T>> Domain<T> for Relaxed<'_, T, K> {
                 });
             }
             Hold::Mass => {
-                dispatch(Fill { mass: source, sums, limits, open, stride, width });
+                fill(source, sums, limits, open, stride, width);
                 let inputs = [source, &f[..], sums, &limits[..source.len()]];
-                dispatch(MassStep { inputs, open, outputs, stride, width });
+                mass_step(inputs, open, outputs, stride, width);
             }
         }
     }
@@ -275,12 +297,14 @@ mod tests {
         pairing: Pairing,
         cost: impl Fn(usize, usize) -> f64,
     ) -> Found {
+        // Marginals are kept under infinite penalties.
+        let hold = if hold == Hold::Marginals { HOLDS[4] } else { hold };
         let own = masked(f, a);
         let of_target = log_sums(b.len(), &own, |j, i| cost(i, j));
         let g = match hold {
             _ if pairing == Pairing::Equal => own.clone(),
             Hold::Penalties([_, w]) => best(b, &of_target, w, 0.0),
-            Hold::Mass => filled(b, &of_target),
+            Hold::Marginals | Hold::Mass => filled(b, &of_target),
         };
         let g = masked(&g, b);
         let of_source = log_sums(a.len(), &g, &cost);
@@ -297,7 +321,7 @@ mod tests {
                 let shift = if moves { (own - other) / both } else { 0.0 };
                 (wished, best(a, &of_source, v, shift))
             }
-            Hold::Mass => {
+            Hold::Marginals | Hold::Mass => {
                 let next = filled(a, &of_source);
                 (moved(&next), next)
             }
@@ -305,7 +329,7 @@ mod tests {
         let step = |((next, f), &mass): ((&f64, &f64), &f64)| match hold {
             _ if mass == 0.0 => 0.0,
             Hold::Penalties(_) => pairing.relaxation() * (next - f),
-            Hold::Mass => next - f,
+            Hold::Marginals | Hold::Mass => next - f,
         };
         let residual: Vec<f64> = next.iter().zip(f).zip(a).map(step).collect();
         Found {
@@ -328,7 +352,7 @@ mod tests {
         // Of a partial plan every third side moves all it has, and some have much more.
         let masses = |k: usize| match hold {
             Hold::Mass => [1.0, 1.3, 40.0][k % 3],
-            Hold::Penalties(_) => [0.7, 1.3, 5.0][k % 3],
+            Hold::Marginals | Hold::Penalties(_) => [0.7, 1.3, 5.0][k % 3],
         };
         let mut lanes = Vec::new();
         for lane in 0..GROUP {
@@ -369,7 +393,7 @@ mod tests {
         let mut residual = vec![T::from_f64(UNTOUCHED); n * stride];
         let mut unaccelerated = residual.clone();
         let mut errors = vec![T::default(); stride];
-        let mut domain = Relaxed::new(kernel, hold, pairing).unwrap();
+        let mut domain = LogDomain::new(kernel, hold, pairing).unwrap();
         domain.step(Step {
             source: &source,
             target: &target,
@@ -410,12 +434,13 @@ mod tests {
         }
     }
 
-    const HOLDS: [Hold; 6] = [
+    const HOLDS: [Hold; 7] = [
         Hold::Penalties([2.0, 2.0]),
         Hold::Penalties([0.3, 40.0]),
         Hold::Penalties([f64::INFINITY, 1.5]),
         Hold::Penalties([0.7, f64::INFINITY]),
         Hold::Penalties([f64::INFINITY; 2]),
+        Hold::Marginals,
         Hold::Mass,
     ];
 
@@ -451,7 +476,9 @@ mod tests {
             false => i.abs_diff(j) as f64,
         };
         let exponents = Exponents::new(vec![Axis::new(n, m, cost).unwrap()]).unwrap();
-        for (k, &hold) in HOLDS.iter().enumerate().filter(|(_, hold)| **hold != Hold::Mass) {
+        for (k, &hold) in
+            HOLDS.iter().enumerate().filter(|(_, hold)| matches!(hold, Hold::Penalties(_)))
+        {
             check::<f64, _>(&exponents, cost, (hold, Pairing::Different), 900 + k as u64, 1e-11);
         }
     }
@@ -476,7 +503,7 @@ mod tests {
     fn fill<T: Elementary>(mass: &[T], sums: &[T]) -> (Vec<T>, Vec<T>) {
         let (mut limits, mut open) = (vec![T::default(); mass.len()], vec![T::default(); GROUP]);
         let (stride, width) = (GROUP, GROUP);
-        dispatch(Fill { mass, sums, limits: &mut limits, open: &mut open, stride, width });
+        super::fill(mass, sums, &mut limits, &mut open, stride, width);
         (limits, open)
     }
 

@@ -1,34 +1,27 @@
 //! A step of a plan that moves a part of the mass.
 
-use pulp::{Simd, WithSimd};
-
-use crate::simd::Elementary;
+use crate::simd::{Elementary, vectorized};
 use crate::transport::range::nothing;
 use crate::transport::relaxed::Outputs;
 
 /// Most rounds in which the common factor of a partial plan is sought; each fills a bin at least.
 const MOST_ROUNDS: usize = 64;
 
-/// The logarithm `open` of the common factor of a partial plan: the row sums `exp(open + sums)`, cut at
-/// the marginal, add up to 1. A row is full where `open` is above its `limits`.
-pub(super) struct Fill<'a, T> {
-    pub(super) mass: &'a [T],
-    pub(super) sums: &'a [T],
-    pub(super) limits: &'a mut [T],
-    pub(super) open: &'a mut [T],
-    pub(super) stride: usize,
-    pub(super) width: usize,
-}
-
-impl<T: Elementary> WithSimd for Fill<'_, T> {
-    type Output = ();
-
+vectorized!(
+    /// The logarithm `open` of the common factor of a partial plan: the row sums `exp(open + sums)`, cut at
+    /// the marginal, add up to 1. A row is full where `open` is above its `limits`.
+    ///
     /// Newton's method for the factor, in which the total is increasing and concave, from the left: no
     /// step goes too far, and each ends past a corner at least. What is rounded up to the least
     /// number makes steps shorter only.
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { mass, sums, limits, open, stride, width } = self;
+    pub(super) fn fill<T: Elementary>(
+        mass: &[T],
+        sums: &[T],
+        limits: &mut [T],
+        open: &mut [T],
+        stride: usize,
+        width: usize,
+    ) {
         let (zero, one) = (T::default(), T::from_f64(1.0));
         let (limits, open) = (&mut limits[..mass.len()], &mut open[..width]);
         let mut totals = vec![[zero; 2]; width];
@@ -80,24 +73,18 @@ impl<T: Elementary> WithSimd for Fill<'_, T> {
             }
         }
     }
-}
+);
 
-/// The potential of the target of a partial plan.
-pub(super) struct FilledPotential<'a, T> {
-    pub(super) target: &'a [T],
-    pub(super) limits: &'a [T],
-    pub(super) open: &'a [T],
-    pub(super) g: &'a mut [T],
-    pub(super) stride: usize,
-    pub(super) width: usize,
-}
-
-impl<T: Elementary> WithSimd for FilledPotential<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { target, limits, open, g, stride, width } = self;
+vectorized!(
+    /// The potential of the target of a partial plan.
+    pub(super) fn filled_potential<T: Elementary>(
+        target: &[T],
+        limits: &[T],
+        open: &[T],
+        g: &mut [T],
+        stride: usize,
+        width: usize,
+    ) {
         let rows = target.chunks_exact(stride).zip(limits.chunks_exact(stride));
         for ((target, limits), g) in rows.zip(g.chunks_exact_mut(stride)) {
             let lanes = target[..width].iter().zip(limits).zip(open);
@@ -107,24 +94,18 @@ impl<T: Elementary> WithSimd for FilledPotential<'_, T> {
             }
         }
     }
-}
+);
 
-/// The potential of the source of a partial plan.
-pub(super) struct MassStep<'a, T> {
-    /// Mass, potential, sums and limits of the source.
-    pub(super) inputs: [&'a [T]; 4],
-    pub(super) open: &'a [T],
-    pub(super) outputs: Outputs<'a, T>,
-    pub(super) stride: usize,
-    pub(super) width: usize,
-}
-
-impl<T: Elementary> WithSimd for MassStep<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { inputs, open, outputs, stride, width } = self;
+vectorized!(
+    /// The potential of the source of a partial plan.
+    pub(super) fn mass_step<T: Elementary>(
+        /// Mass, potential, sums and limits of the source.
+        inputs: [&[T]; 4],
+        open: &[T],
+        outputs: Outputs<'_, T>,
+        stride: usize,
+        width: usize,
+    ) {
         let Outputs { residual, unaccelerated, errors } = outputs;
         let zero = T::default();
         for at in (0..inputs[0].len()).step_by(stride) {
@@ -147,4 +128,4 @@ impl<T: Elementary> WithSimd for MassStep<'_, T> {
             }
         }
     }
-}
+);

@@ -2,28 +2,22 @@
 
 use pulp::{Simd, WithSimd};
 
-use crate::simd::Elementary;
+use crate::simd::{Elementary, vectorized};
 use crate::transport::range::nothing;
 use crate::transport::relaxed::log_kernel::unreached;
 use crate::transport::relaxed::{Hold, Outputs};
 
-/// The potential of the target under a penalty, and the mass that this asks for.
-pub(super) struct TargetStep<'a, T> {
-    pub(super) hold: Hold,
-    pub(super) target: &'a [T],
-    pub(super) sums: &'a [T],
-    pub(super) g: &'a mut [T],
-    pub(super) total: &'a mut [T],
-    pub(super) stride: usize,
-    pub(super) width: usize,
-}
-
-impl<T: Elementary> WithSimd for TargetStep<'_, T> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { hold, target, sums, g, total, stride, width } = self;
+vectorized!(
+    /// The potential of the target under a penalty, and the mass that this asks for.
+    pub(super) fn target_step<T: Elementary>(
+        hold: Hold,
+        target: &[T],
+        sums: &[T],
+        g: &mut [T],
+        total: &mut [T],
+        stride: usize,
+        width: usize,
+    ) {
         let (zero, limit) = (T::default(), unreached::<T>());
         let exponent = T::from_f64(hold.exponent(1));
         let inverse = T::from_f64(hold.inverse_weight(1));
@@ -42,7 +36,7 @@ impl<T: Elementary> WithSimd for TargetStep<'_, T> {
             }
         }
     }
-}
+);
 
 /// The potential of the source under a penalty.
 pub(super) struct PenaltyStep<'a, T> {

@@ -2,7 +2,6 @@
 //! that hold a table.
 
 use ndarray::{Array2, ArrayView2};
-use pulp::{Simd, WithSimd};
 
 use crate::error::Result;
 use crate::exec::Executor;
@@ -11,7 +10,7 @@ use crate::intersection::lookup::bytes::steps::MOST_HALVINGS;
 use crate::intersection::lookup::bytes::{ByteTable, weight};
 use crate::matrix::CsrView;
 use crate::memory;
-use crate::simd::{BYTE_CELLS, Element, dispatch};
+use crate::simd::{BYTE_CELLS, Element, vectorized};
 
 /// Rows whose sums are in the cache at a time.
 const ROWS: usize = 64;
@@ -51,7 +50,7 @@ impl ByteTable {
                             codes.push(placement.code(value.single()));
                         }
                         let table = self.column(*column);
-                        dispatch(AddColumn { table, codes: &codes, width, sums: &mut sums });
+                        add_column(table, &codes, width, &mut sums);
                     }
                     for (totals, sums) in
                         totals.chunks_exact_mut(n_sums).zip(sums.chunks_exact(width)).take(n)
@@ -91,7 +90,7 @@ impl ByteTable {
                 totals.fill(0.0);
                 for entries in entries.chunks(ENTRIES) {
                     sums.fill(0);
-                    dispatch(AddEntries { table: self, entries, sums: &mut sums });
+                    add_entries(self, entries, &mut sums);
                     for (level, sums) in (0..).zip(sums.chunks_exact(self.width)) {
                         for (total, &sum) in totals.iter_mut().zip(sums) {
                             *total += f64::from(sum) * weight(level);
@@ -127,39 +126,18 @@ fn add(sums: &mut [i32], table: &[i16], code: u32, width: usize) {
     }
 }
 
-/// One column of some rows.
-struct AddColumn<'a> {
-    table: &'a [i16],
-    codes: &'a [u32],
-    width: usize,
-    sums: &'a mut [i32],
-}
-
-impl WithSimd for AddColumn<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { table, codes, width, sums } = self;
+vectorized!(
+    /// One column of some rows.
+    fn add_column(table: &[i16], codes: &[u32], width: usize, sums: &mut [i32]) {
         for (sums, &code) in sums.chunks_exact_mut(width).zip(codes) {
             add(sums, table, code, width);
         }
     }
-}
+);
 
-/// One sparse row, whose sums are kept apart by the steps of columns.
-struct AddEntries<'a> {
-    table: &'a ByteTable,
-    entries: &'a [(usize, u32)],
-    sums: &'a mut [i32],
-}
-
-impl WithSimd for AddEntries<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        let Self { table, entries, sums } = self;
+vectorized!(
+    /// One sparse row, whose sums are kept apart by the steps of columns.
+    fn add_entries(table: &ByteTable, entries: &[(usize, u32)], sums: &mut [i32]) {
         let width = table.width;
         for &(column, code) in entries {
             let level = usize::from(table.halvings[column]);
@@ -167,4 +145,4 @@ impl WithSimd for AddEntries<'_> {
             add(sums, table.column(column), code, width);
         }
     }
-}
+);
