@@ -44,7 +44,7 @@ EXTENSION_SOURCES := pyproject.toml Cargo.toml $(wildcard Cargo.lock rust/*/Carg
 
 CARGO_TEST := cargo test --profile test-release
 # A process on each core.
-PYTEST := $(PYTHON) -m pytest -n auto --dist worksteal
+PYTEST := $(PYTHON) -m pytest -n auto --dist worksteal --durations=15
 
 # What rounding decides in: run once more under other kernels of BLAS.
 BLAS_TESTS := $(wildcard tests/test_*solvers.py tests/test_gaussian_process*.py \

@@ -6,6 +6,8 @@ Kusner et al. 2015, "Image data compression for covariance and histogram descrip
 import numpy as np
 from scipy.optimize import linprog
 
+_TOLERANCES = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
 
 def _log_sum_exp(values, axis):
     largest = values.max(axis=axis, keepdims=True)
@@ -100,7 +102,15 @@ def barycenter(X, M, reg, weights, *, debiased=False, tol=1e-10, n_iter=20_000):
 
 def emd(a, b, M):
     """Return the minimum of tr(T M) over plans with marginals a and b (eq. 2), a linear program."""
-    return emd_plan_cost(a, b, M, min(np.sum(a), np.sum(b)))
+    a, b, M = np.asarray(a, float), np.asarray(b, float), np.asarray(M, float)
+    n, m = M.shape
+    row_sums = np.kron(np.eye(n), np.ones((1, m)))
+    column_sums = np.kron(np.ones((1, n)), np.eye(m))
+    # One of the equations follows from the others, but for rounding.
+    equations, sums = np.vstack([row_sums, column_sums[:-1]]), np.concatenate([a, b[:-1]])
+    result = linprog(M.ravel(), A_eq=equations, b_eq=sums, method="highs-ds", options=_TOLERANCES)
+    assert result.success, result.message
+    return float(result.fun)
 
 
 def kullback_leibler(s, t):
@@ -207,6 +217,6 @@ def emd_plan_cost(a, b, M, mass):
         A_eq=np.ones((1, int(allowed.sum()))),
         b_eq=[mass],
         method="highs-ds",
-        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        options=_TOLERANCES,
     )
     return float(result.fun) if result.status == 0 else np.inf
