@@ -56,7 +56,7 @@ from histrs.gaussian_process._tabular.table import Table
 Members: TypeAlias = Literal["auto"] | Sequence[MemberName]
 
 # Rows whose predictions are in memory at once, and of those with gaps.
-_BLOCK = 1024
+_BLOCK = 8192
 _GAPPY = 64
 # Matrices of all pairs of rows that a fit holds at once, where these are factorised.
 _MATRICES = 9
