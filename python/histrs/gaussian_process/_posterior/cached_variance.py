@@ -61,7 +61,7 @@ class CachedVariance:
     unless that is clearly worse. This is for systems that have it (`has_nearby_rows`).
 
     `error` is the mean relative error of the predictive standard deviation, noise included, on
-    those rows, each by the coefficients of the others.
+    those rows, each by the coefficients of the others. `score` has a column for each direction.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class CachedVariance:
             candidates = np.union1d(solved, some)
         indices = np.searchsorted(candidates, solved)
         space = KrylovSpace(system, min(rank, n), candidates, rng)
-        self._score = _score(system, space.directions)
+        self.score = _score(system, space.directions)
         mean = float(system.bound.variances.mean()) if n > 0 else 0.0
         # Rows of zeros have a logarithm, too.
         self._floor = max(_LEAST * mean, float(np.finfo(np.float64).tiny))
@@ -111,11 +111,6 @@ class CachedVariance:
         # Without the preconditioner, which nothing asks for any more.
         self._system = replace(system)
 
-    @property
-    def score(self) -> Score:
-        """The score of the directions."""
-        return self._score
-
     def of(self, X: Matrix, scores: Array | None = None) -> Array:
         """Return the variance of every row, without amplitude; `scores` are known of directions."""
         rows = self._system.bound.rows_of(X)
@@ -133,7 +128,7 @@ class CachedVariance:
 
     def _scores(self, X: Matrix, rows: Matrix) -> Array:
         n_threads = self._system.bound.n_threads
-        return self._score.evaluate(X if self._score.takes_features else rows, n_threads)
+        return self.score.evaluate(X if self.score.takes_features else rows, n_threads)
 
 
 def _score(system: System, R: Array) -> Score:
