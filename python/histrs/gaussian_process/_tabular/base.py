@@ -55,8 +55,9 @@ from histrs.gaussian_process._tabular.table import Table
 
 Members: TypeAlias = Literal["auto"] | Sequence[MemberName]
 
-# Rows whose predictions are in memory at once, and of those with gaps.
-_BLOCK = 8192
+# Entries whose rows are predicted at once, the fewest such rows, and those with gaps.
+_ENTRIES = 1 << 17
+_BLOCK = 1024
 _GAPPY = 64
 # Matrices of all pairs of rows that a fit holds at once, where these are factorised.
 _MATRICES = 9
@@ -146,8 +147,9 @@ class BaseTabularGP(BaseEstimator):
     def _to_predict(self, X: Any) -> Iterator[tuple[NDArray[np.intp], TableRows, Array | None]]:
         """Yield some rows at a time, with their places; those with gaps filled in several ways."""
         _, numbers, codes = self._read(X, reset=False)
-        for start in range(0, len(numbers), _BLOCK):
-            block = slice(start, start + _BLOCK)
+        step = max(_BLOCK, _ENTRIES // (numbers.shape[1] + codes.shape[1]))
+        for start in range(0, len(numbers), step):
+            block = slice(start, start + step)
             of_block = numbers[block].astype(np.float64, copy=False), codes[block]
             rows = self._reader.rows(*of_block)
             gaps = has_gaps(rows)
