@@ -32,6 +32,7 @@ from sklearn.preprocessing import (
 )
 from sklearn.utils import get_tags
 
+import histrs
 from histrs._checks.memory import free_memory, physical_memory
 from histrs._frames import columns_of
 from histrs._progress import StageProgress
@@ -43,7 +44,8 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._bound.all_pairs import MatrixBound
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._kernels.even import EvenMixture
-from histrs.gaussian_process._learning.distances import _Evidence, learn
+from histrs.gaussian_process._learning.axes import along_axes
+from histrs.gaussian_process._learning.distances import Sample, _Evidence, learn
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._tabular import base, classification, groups, members, regression
@@ -159,11 +161,88 @@ def test_evidence_of_rows_that_stand_for_several_is_that_of_all():
 def test_what_matters_has_weight():
     X, y = curved(0, 400)
     X = np.hstack([X, np.random.default_rng(1).integers(0, 3, (400, 1))])
-    start = DistanceMixture.start("l2", 4, 1)
-    of_rows = X, ((y - y.mean()) / y.std())[:, None], None, None, np.arange(400), 1
-    kernel, _ = learn(start, *of_rows)
-    weights = np.exp(kernel.log_weights)
+    weights = np.exp(learned_radial(X, y, 1)[0].kernel.log_weights)
     assert weights[:3].min() > 3.0 * weights[3:].max()
+
+
+def ridges(seed, n, p=4):
+    """Return rows whose target is a sum of curves along axes that are not the columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    axes = np.linalg.qr(rng.normal(size=(p, p)))[0]
+    Z = X @ axes
+    return X, np.sin(2.0 * Z[:, 0]) + 0.3 * np.abs(Z[:, 1]) + 0.05 * rng.normal(size=n), axes
+
+
+def learned_radial(X, y, n_categories=0):
+    start = DistanceMixture.start("l2", X.shape[1] - n_categories, n_categories)
+    t = ((y - y.mean()) / y.std())[:, None]
+    sample = Sample(X, t, None, None, np.arange(len(X)), 1)
+    return learn(start, sample), sample
+
+
+def test_axes_of_a_function_are_found():
+    X, y, axes = ridges(0, 400)
+    X = np.hstack([X, np.random.default_rng(1).integers(0, 3, (400, 1))])
+    found, sample = learned_radial(X, y, 1)
+    along = along_axes(found, sample)
+    assert along.left_out < 0.7 * found.left_out
+    assert_allclose(along.kernel.axes.T @ along.kernel.axes, np.eye(4), atol=1e-12)
+    # The function changes most along the first of its axes, which has the largest weight.
+    most = along.kernel.axes[:, np.argmax(along.kernel.log_weights[:4])]
+    assert abs(most @ axes[:, 0]) > 0.99
+
+
+@pytest.mark.parametrize(("n", "p"), [(300, 1), (60, 8), (300, 4)])
+def test_columns_stay_where_axes_gain_nothing(n, p):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(n, p))
+    found, sample = learned_radial(X, np.sin(3.0 * X[:, 0]) + 0.3 * rng.normal(size=n))
+    assert along_axes(found, sample) is found
+
+
+def test_distances_along_axes_are_those_of_turned_rows():
+    X, Y, start = rows_of(0, 13), rows_of(1, 6), mixture("l2")
+    axes = np.linalg.qr(np.random.default_rng(2).normal(size=(2, 2)))[0]
+    kernel = replace(start, axes=axes)
+    weights, amplitudes = np.exp(kernel.log_weights), np.exp(kernel.log_amplitudes)
+    Z, others = (np.hstack([rows[:, :2] @ axes, rows[:, 2:]]) for rows in (X, Y))
+    expected = distance_kernel("l2", 2, weights, amplitudes, Z, others)
+    assert_allclose(kernel.between(kernel.turned(X), kernel.turned(Y), 1), expected, atol=1e-12)
+    # Equal weights make the same distances along any axes.
+    equal = replace(kernel, log_weights=np.zeros(3))
+    plain = replace(equal, axes=None)
+    assert_allclose(equal.spreads(equal.turned(X)), plain.spreads(X), rtol=1e-12)
+
+
+def test_a_table_whose_axes_are_not_its_columns(tmp_path):
+    X, y, _ = ridges(0, 800, 3)
+    model = TabularGPRegressor(members=["radial"], random_state=0).fit(X[:400], y[:400])
+    kernel = model._fits[0].members[0].posterior.system.kernel
+    assert kernel.axes is not None
+    mean, std = model.predict(X[400:], return_std=True)
+    assert np.sqrt(np.mean((mean - y[400:]) ** 2)) < 0.12
+    assert 0.9 < np.mean(np.abs(mean - y[400:]) < 1.96 * std) < 0.99
+    model.save(tmp_path / "model.histrs")
+    assert_allclose(histrs.load(tmp_path / "model.histrs").predict(X[400:]), mean, atol=1e-9)
+    # Each column has a part in the function, by its part in the axes.
+    assert model.feature_importances_.min() > 0.01
+    more = model.partial_fit(X[400:], y[400:])
+    assert np.sqrt(np.mean((more.predict(X[400:]) - y[400:]) ** 2)) < 0.08
+
+
+def test_prices_and_classes_along_axes():
+    X, y, _ = ridges(0, 800, 3)
+    prices = np.exp(2.0 * y)
+    model = TabularGPRegressor(members=["radial"], random_state=0).fit(X[:400], prices[:400])
+    assert model.target_transform_ == "log"
+    # The blend of prices themselves begins with the axes of the logarithm.
+    both = model._fits[0], model._fits[0].plain
+    assert all(fit.members[0].posterior.system.kernel.axes is not None for fit in both)
+    assert np.median(np.abs(np.log(model.predict(X[400:])) - 2.0 * y[400:])) < 0.15
+    classifier = TabularGPClassifier(members=["radial"], random_state=0).fit(X[:400], y[:400] > 0.3)
+    assert classifier._of_classes.members[0].posterior.system.kernel.axes is not None
+    assert classifier.score(X[400:], y[400:] > 0.3) > 0.93
 
 
 # ---- columns ------------------------------------------------------------------------------------

@@ -41,6 +41,8 @@ class DistanceMixture(PickledByFields, KeptDistances):
     """Logarithms of the weights of columns."""
     log_amplitudes: Array
     """Logarithms of `a`, `e` and `c`."""
+    axes: Array | None = None
+    """Orthonormal directions, a column each, along which numbers are taken; None for columns."""
 
     takes: ClassVar[Takes] = "numbers"
     leaves_level: ClassVar[bool] = False
@@ -54,6 +56,20 @@ class DistanceMixture(PickledByFields, KeptDistances):
         amplitudes = np.full(sum(map(len, _LENGTHS[norm])) + 2, AMPLITUDE)
         amplitudes[-1] = 0.0
         return cls(norm, n_numbers, np.full(n_numbers + n_categories, np.log(weight)), amplitudes)
+
+    def turned(self, X: Array) -> Array:
+        """Return rows as the kernel takes them: numbers along its axes."""
+        if self.axes is None:
+            return X
+        return np.hstack([X[:, : self.n_numbers] @ self.axes, X[:, self.n_numbers :]])
+
+    def spreads(self, X: Array) -> Array:
+        """Return the mean square that each column adds to distances of rows, which were turned."""
+        squares, n = np.exp(2.0 * self.log_weights), self.n_numbers
+        if self.axes is None:
+            return np.asarray(squares * X.var(axis=0))
+        numbers = self.axes**2 @ squares[:n] * (X[:, :n] @ self.axes.T).var(axis=0)
+        return np.append(numbers, squares[n:] * X[:, n:].var(axis=0))
 
     def with_logs(self, logs: Array) -> Self:
         """Return the kernel of other parameters: weights, and behind them amplitudes."""

@@ -98,70 +98,86 @@ class _Evidence:
         return 0.5 * float(value), gradient
 
 
+@dataclass(frozen=True)
+class Sample:
+    """Rows and targets that a kernel of distances is learned from."""
+
+    X: Array
+    Y: Array
+    """Standardised targets, which share kernel and noise, of shape (n_samples, n_targets)."""
+    weights: Array | None
+    """Weights of rows: the noise of a row is divided by its; None for 1."""
+    stays: Array | None
+    """What part of each row one of its copies leaves; None for 0."""
+    order: NDArray[np.intp]
+    """The order in which rows are taken, where some are enough."""
+    n_threads: int
+
+    @property
+    def some(self) -> NDArray[np.intp]:
+        """The rows of the last search."""
+        return np.sort(self.order[: _SCHEDULE[-1]])
+
+    def evidence(self, kernel: DistanceMixture, n_rows: int) -> _Evidence:
+        """Return the evidence of so many rows."""
+        some = np.sort(self.order[:n_rows])
+        weights = rows_of(self.weights, some)
+        return _Evidence(
+            kernel,
+            self.X[some],
+            np.asfortranarray(self.Y[some]),
+            np.ones(len(some)) if weights is None else 1.0 / weights,
+            repeats(rows_of(self.stays, some)),
+            self.n_threads,
+        )
+
+
+class LearnedKernel(NamedTuple):
+    """A kernel of distances that was learned."""
+
+    kernel: DistanceMixture
+    noise: float
+    left_out: float = np.inf
+    """The mean squared error of the rows of the last search, each left out."""
+
+    @property
+    def theta(self) -> Array:
+        """Logarithms of parameters, and of noise."""
+        return np.append(self.kernel.logs, np.log(self.noise))
+
+
 def learn(
-    kernel: DistanceMixture,
-    X: Array,
-    Y: Array,
-    weights: Array | None,
-    stays: Array | None,
-    order: NDArray[np.intp],
-    n_threads: int,
-    before: tuple[DistanceMixture, float] | None = None,
-) -> tuple[DistanceMixture, float]:
+    kernel: DistanceMixture, sample: Sample, before: LearnedKernel | None = None
+) -> LearnedKernel:
     """Return the kernel and the noise that predict left-out rows best, on the way of the evidence.
 
-    Parameters
-    ----------
-    kernel : DistanceMixture
-        Where the search starts, and what weights are kept near.
-    X : ndarray of shape (n_samples, n_columns)
-        Rows.
-    Y : ndarray of shape (n_samples, n_targets)
-        Standardised targets, which share the kernel and the noise.
-    weights : ndarray of shape (n_samples,) or None
-        Weights of rows: the noise of a row is divided by its.
-    stays : ndarray of shape (n_samples,) or None
-        What part of each row one of its copies leaves; None for 0.
-    order : ndarray of shape (n_samples,)
-        The order in which rows are taken, where some are enough.
-    n_threads : int
-        Threads.
-    before : tuple, default=None
-        Kernel and noise that were learned of another target, which the search starts from if they
-        are better.
+    The search starts at `kernel`, which weights are kept near, or at `before`, which was learned of
+    another target, if that is better.
     """
     theta = start = np.append(kernel.logs, _NOISE)
     n_weights, n_amplitudes = len(kernel.log_weights), len(kernel.log_amplitudes)
     lowest = [*(kernel.log_weights - _PULL_MOST), *[_BOUNDS[0]] * n_amplitudes, _NOISE_BOUNDS[0]]
     highest = [*(kernel.log_weights + _PULL_MOST), *[_BOUNDS[1]] * n_amplitudes, _NOISE_BOUNDS[1]]
     bounds = np.array(lowest), np.array(highest)
-    row_noise = np.ones(len(X)) if weights is None else 1.0 / weights
-    few, many = (min(n_rows, len(X)) for n_rows in _SCHEDULE)
+    few, many = (min(n_rows, len(sample.X)) for n_rows in _SCHEDULE)
     stages = [many] if before is not None or few == many else [few, many]
     if before is not None:
-        theta = np.clip(np.append(before[0].logs, np.log(before[1])), *bounds)
+        theta = np.clip(before.theta, *bounds)
     precisions = np.array([_PULL_WEIGHTS**-2, _PULL_AMPLITUDES**-2, 0.0])
-    curvatures = precisions + stages[0] * Y.shape[1] * np.array(_CURVATURES)
+    curvatures = precisions + stages[0] * sample.Y.shape[1] * np.array(_CURVATURES)
     inverse = np.diag(1.0 / np.repeat(curvatures, [n_weights, n_amplitudes, 1]))
     # On matrices of this size, BLAS's threads mostly wait for one another.
-    with blas_threads_at_most(n_threads):
+    with blas_threads_at_most(sample.n_threads):
         for n_rows in stages:
-            some = np.sort(order[:n_rows])
-            evidence = _Evidence(
-                kernel,
-                X[some],
-                np.asfortranarray(Y[some]),
-                row_noise[some],
-                repeats(rows_of(stays, some)),
-                n_threads,
-            )
+            evidence = sample.evidence(kernel, n_rows)
             # What few rows say may be worse than nothing.
             begins = [theta] if theta is start else [theta, start]
             found = [(evidence(theta), theta) for theta in begins]
             first, theta = min(found, key=lambda one: one[0].value)
             theta, best, inverse = _descended(evidence, theta, first, inverse, bounds)
             inverse *= n_rows / many
-    return kernel.with_logs(best[:-1]), float(np.exp(best[-1]))
+    left_out, logs = best
+    return LearnedKernel(kernel.with_logs(logs[:-1]), float(np.exp(logs[-1])), left_out)
 
 
 def _descended(
@@ -170,11 +186,12 @@ def _descended(
     first: _Found,
     inverse: Array,
     bounds: tuple[Array, Array],
-) -> tuple[Array, Array, Array]:
+) -> tuple[Array, tuple[float, Array], Array]:
     """Search from `start`, where `first` was found (BFGS).
 
-    Return where the search ends, where rows that are left out were predicted best on the way, and
-    the inverse of the Hessian. Where targets have heavy tails, evidence may lead astray.
+    Return where the search ends, where rows that are left out were predicted best on the way, with
+    their error, and the inverse of the Hessian. Where targets have heavy tails, evidence may lead
+    astray.
     """
     best = first.left_out, start
     passed = [first.value]
@@ -198,7 +215,7 @@ def _descended(
     found = optimize.minimize(
         value, start, jac=True, method="BFGS", callback=has_gained, options=options
     )
-    return np.clip(found.x, *bounds), best[1], np.asarray(found.hess_inv)
+    return np.clip(found.x, *bounds), best, np.asarray(found.hess_inv)
 
 
 def _definite(matrix: Array) -> Array:

@@ -23,6 +23,7 @@ from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._kernels.intersection import Intersection
 from histrs.gaussian_process._kernels.levels import LevelKernel
 from histrs.gaussian_process._learning import distances, levels
+from histrs.gaussian_process._learning.axes import along_axes
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
@@ -86,7 +87,7 @@ class Targets:
     """Whether standard deviations are asked for."""
     n_held_out: int | None = None
     """How many rows are held out of many; None for as many as suit."""
-    before: Mapping[MemberName, tuple[DistanceMixture, float]] = field(default_factory=dict)
+    before: Mapping[MemberName, distances.LearnedKernel] = field(default_factory=dict)
     """Kernels and noise that were learned of other targets of these rows."""
 
     @property
@@ -141,10 +142,9 @@ class Member:
         posterior = replace(self.posterior, systems=(replace(system),), _made={})
         return replace(self, posterior=posterior, cached=cached)
 
-    @property
-    def view(self) -> Callable[[TableRows], Array]:
-        """What it takes of the rows."""
-        return _views[self.name]
+    def view(self, rows: TableRows) -> Array:
+        """Return what it takes of the rows."""
+        return _taken(self.name, self.posterior.system.kernel, rows)
 
     def extended(self, rows: TableRows, T: Array, weights: Array | None) -> Member:
         """Return the member with further rows, and all that was learned."""
@@ -201,8 +201,7 @@ class Member:
         elif isinstance(kernel, EvenMixture):
             found[:] = 1.0
         else:
-            spreads = self.posterior.bound.X.std(axis=0)
-            found[:] = (np.exp(kernel.log_weights) * spreads) ** 2
+            found[:] = kernel.spreads(self.posterior.bound.X)
         total = float(found.sum())
         return found / total if total > 0.0 else found
 
@@ -332,11 +331,17 @@ def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
     if len(targets.T) > most:
         some = np.sort(targets.order[-most:])
         targets = replace(targets.of_rows(some), n_held_out=len(targets.told))
-    X, n_categories = _taken(name, targets), targets.rows.codes.shape[1]
+    before, n_categories = targets.before.get(name), targets.rows.codes.shape[1]
+    X = _views[name](targets.rows)
     start = DistanceMixture.start(norm, X.shape[1] - n_categories, n_categories)
-    of_rows = X, targets.T, targets.weights, targets.stays, targets.order, targets.n_threads
-    kernel, noise = distances.learn(start, *of_rows, targets.before.get(name))
-    return learned_of_all_pairs(name, kernel, noise, 1.0, targets)
+    if before is not None and before.kernel.axes is not None:
+        start = before.kernel
+    of_rows = targets.T, targets.weights, targets.stays, targets.order, targets.n_threads
+    sample = distances.Sample(start.turned(X), *of_rows)
+    found = distances.learn(start, sample, before)
+    if before is None and norm == "l2":
+        found = along_axes(found, sample)
+    return learned_of_all_pairs(name, found.kernel, found.noise, 1.0, targets)
 
 
 def learned_of_all_pairs(
@@ -346,7 +351,7 @@ def learned_of_all_pairs(
 
     def member(targets: Targets) -> Member:
         bound: Any = MatrixBound(
-            X=_taken(name, targets), kernel=kernel, n_threads=targets.n_threads
+            X=_taken(name, kernel, targets.rows), kernel=kernel, n_threads=targets.n_threads
         )
         system = System(
             bound=bound,
@@ -382,6 +387,7 @@ def _fitted(name: MemberName, system: System, T: Array, has_spread: bool) -> Mem
     return Member(name, replace(posterior, systems=(replace(posterior.system),)), T, cached)
 
 
-def _taken(name: MemberName, targets: Targets) -> Array:
-    """Return rows as a member takes them."""
-    return np.ascontiguousarray(_views[name](targets.rows))
+def _taken(name: MemberName, kernel: Any, rows: TableRows) -> Array:
+    """Return rows as a member of such a kernel takes them."""
+    X = _views[name](rows)
+    return np.ascontiguousarray(kernel.turned(X) if isinstance(kernel, DistanceMixture) else X)

@@ -12,6 +12,7 @@ from histrs._checks.rows import in_row_blocks
 from histrs._progress import StageProgress
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import DistanceMixture
+from histrs.gaussian_process._learning.distances import LearnedKernel
 from histrs.gaussian_process._likelihoods.patterns import centred, over, spreads
 from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._tabular.blend import kept_weights, mixture_moments, simplex_weights
@@ -142,11 +143,11 @@ class RegressionFit:
         )
 
     @property
-    def _kernels(self) -> dict[MemberName, tuple[DistanceMixture, float]]:
+    def _kernels(self) -> dict[MemberName, LearnedKernel]:
         """Kernels of distances, with their noise."""
         systems = [(member.name, member.posterior.system) for member in self.members]
         return {
-            name: (system.kernel, system.noise)
+            name: LearnedKernel(system.kernel, system.noise)
             for name, system in systems
             if isinstance(system.kernel, DistanceMixture)
         }
@@ -318,9 +319,7 @@ def _with_spread(targets: Targets, blended: Located, mean: Array) -> tuple[Sprea
     return found[0] if np.average(losses, weights=targets.weights) > _LOSS else found[-1]
 
 
-def _chosen(
-    targets: Targets, y: Array
-) -> tuple[Transform, dict[MemberName, tuple[DistanceMixture, float]]]:
+def _chosen(targets: Targets, y: Array) -> tuple[Transform, dict[MemberName, LearnedKernel]]:
     """Return the transform with which rows that are left out are predicted best.
 
     It is judged by the density of the target, as a few rows and one member tell it, whose kernel

@@ -122,9 +122,8 @@ def _constant(member: Member, offset: Array) -> Part:
 
 
 def _of_distances(kernel: DistanceMixture, X: Array, V: Array) -> Part:
-    laplace, matern = kernel.lengths
     of_kernel = np.exp(kernel.log_weights), np.exp(kernel.log_amplitudes)
-    return _stored(kernel.norm, kernel.n_numbers, *of_kernel, (laplace, matern), X, V)
+    return _stored(kernel.norm, kernel.n_numbers, *of_kernel, kernel.lengths, X, V, kernel.axes)
 
 
 def _stored(
@@ -135,8 +134,10 @@ def _stored(
     lengths: tuple[list[float], list[float]],
     X: Array,
     V: Array,
+    axes: Array | None = None,
 ) -> Part:
     arrays = {
+        "axes": np.empty((0, 0)) if axes is None else axes,
         "weights": weights,
         "amplitudes": amplitudes,
         "laplace": np.array(lengths[0], dtype=np.float64),

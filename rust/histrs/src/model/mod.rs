@@ -110,7 +110,21 @@ enum View {
 #[derive(Debug)]
 enum Scores {
     Additive(Additive),
-    Distances(DistanceScores),
+    Distances { scores: DistanceScores, axes: Axes },
+}
+
+/// Directions along which numbers are taken, a column each; none for the columns themselves.
+#[derive(Debug)]
+struct Axes(Array2<f64>);
+
+impl Axes {
+    /// Writes a row as the distance takes it.
+    fn apply(&self, row: &[f64], taken: &mut [f64]) {
+        taken.copy_from_slice(row);
+        for (to, axis) in taken.iter_mut().zip(self.0.columns()) {
+            *to = row.iter().zip(axis).map(|(x, a)| x * a).sum();
+        }
+    }
 }
 
 /// A part of a model, whose scores are added to those of others.
@@ -206,8 +220,7 @@ impl Model {
                     (Scores::Additive(additive), n_outputs)
                 }
                 Some("distances") => {
-                    let (distances, n_outputs) = distances(&mut archive, &prefix, n_columns)?;
-                    (Scores::Distances(distances), n_outputs)
+                    distances(&mut archive, &prefix, n_columns)?
                 }
                 _ => return Err(damaged("the kind of a member is not known")),
             };
@@ -368,11 +381,14 @@ impl Model {
                 View::Ranks => ranks.as_slice(),
             };
             resize(taken, seen.len())?;
-            taken.copy_from_slice(seen);
             resize(scores, member.n_outputs)?;
             match &member.scores {
-                Scores::Additive(additive) => additive.score(taken, scores),
-                Scores::Distances(distances) => {
+                Scores::Additive(additive) => {
+                    taken.copy_from_slice(seen);
+                    additive.score(taken, scores);
+                }
+                Scores::Distances { scores: distances, axes } => {
+                    axes.apply(seen, taken);
                     scores.fill(0.0);
                     distances.add(taken, scores)?;
                 }
@@ -448,7 +464,7 @@ fn distances(
     archive: &mut Archive<'_>,
     prefix: &str,
     n_columns: usize,
-) -> Result<(DistanceScores, usize)> {
+) -> Result<(Scores, usize)> {
     let named = |name: &str| format!("{prefix}{name}");
     let norm = match archive.value(&named("norm"))?.as_str() {
         Some("l1") => Norm::L1,
@@ -457,6 +473,11 @@ fn distances(
     };
     let n_numbers = archive.count(&named("n_numbers"))?;
     let weights = archive.numbers(&named("weights"), &[n_columns])?;
+    let (shape, axes) = archive.vector(&named("axes"))?;
+    let n_axes = if axes.is_empty() { 0 } else { n_numbers };
+    require(shape == [n_axes, n_axes], "its axes are not those of its numbers")?;
+    let axes = Array2::from_shape_vec((n_axes, n_axes), axes);
+    let axes = Axes(axes.map_err(|error| damaged(error.to_string()))?);
     let mut shapes = memory::with_capacity(2)?;
     for (name, shape) in
         [("laplace", Shape::Laplace as fn(f64) -> Shape), ("matern", Shape::Matern)]
@@ -477,5 +498,5 @@ fn distances(
     let rows = Array2::from_shape_vec((n_rows, n_columns), rows);
     let rows = rows.map_err(|error| damaged(error.to_string()))?;
     let scores = DistanceScores::new(kernel, rows.view(), coefficients).map_err(of_kernel)?;
-    Ok((scores, n_outputs))
+    Ok((Scores::Distances { scores, axes }, n_outputs))
 }
