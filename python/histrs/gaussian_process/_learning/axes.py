@@ -45,7 +45,9 @@ def along_axes(found: LearnedKernel, sample: Sample) -> LearnedKernel:
             return found
         along = replace(sample, X=start.turned(sample.X))
         begin = LearnedKernel(start, found.noise)
-        if along.evidence(start, len(some))(begin.theta).left_out >= _GAIN * found.left_out:
+        error = along.evidence(start, len(some))(begin.theta).left_out
+        # A search gains about as much as half the angles take.
+        if not error * (1.0 + 0.5 * handicap) < _GAIN * found.left_out:
             return found
     tried = learn(start, along, begin)
     return tried if tried.left_out * (1.0 + handicap) < _GAIN * found.left_out else found

@@ -219,9 +219,7 @@ impl Model {
                     let n_outputs = additive.n_outputs();
                     (Scores::Additive(additive), n_outputs)
                 }
-                Some("distances") => {
-                    distances(&mut archive, &prefix, n_columns)?
-                }
+                Some("distances") => distances(&mut archive, &prefix, n_columns)?,
                 _ => return Err(damaged("the kind of a member is not known")),
             };
             let first = of_member["output"].as_u64().and_then(|n| usize::try_from(n).ok());
@@ -460,11 +458,7 @@ fn labels(value: &Value) -> Result<Option<Vec<Label>>> {
 }
 
 /// Reads stored rows, their weights, and the kernel of distances to them.
-fn distances(
-    archive: &mut Archive<'_>,
-    prefix: &str,
-    n_columns: usize,
-) -> Result<(Scores, usize)> {
+fn distances(archive: &mut Archive<'_>, prefix: &str, n_columns: usize) -> Result<(Scores, usize)> {
     let named = |name: &str| format!("{prefix}{name}");
     let norm = match archive.value(&named("norm"))?.as_str() {
         Some("l1") => Norm::L1,
