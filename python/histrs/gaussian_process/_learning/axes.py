@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
+from scipy.linalg import lapack
 
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
@@ -54,9 +55,13 @@ def along_axes(found: LearnedKernel, sample: Sample) -> LearnedKernel:
 
 
 def _start(found: LearnedKernel, sample: Sample) -> DistanceMixture | None:
-    """Return the kernel that a search begins with; None if the function is constant."""
+    """Return the kernel that a search begins with; None if the function has no slope."""
     kernel, n = found.kernel, found.kernel.n_numbers
-    gradients = _gradients(found, sample)
+    evidence = sample.evidence(kernel, len(sample.some))
+    L = evidence.factor(kernel, found.noise)
+    if L is None:
+        return None
+    gradients = _gradients(kernel, sample, evidence.X, lapack.dpotrs(L, evidence.Y, lower=0)[0])
     squares, axes = linalg.eigh(np.einsum("dij,eij->de", gradients, gradients))
     if not squares[-1] > 0.0:
         return None
@@ -69,13 +74,9 @@ def _start(found: LearnedKernel, sample: Sample) -> DistanceMixture | None:
     return replace(kernel, log_weights=logs, axes=axes)
 
 
-def _gradients(found: LearnedKernel, sample: Sample) -> Array:
-    """Return slopes of the posterior mean, of shape (n_numbers, n_rows, n_targets)."""
-    kernel, some = found.kernel, sample.some
-    evidence = sample.evidence(kernel, len(some))
-    K = kernel.between(evidence.X, None, sample.n_threads)
-    K[np.diag_indices_from(K)] += found.noise * evidence.row_noise
-    dual = np.ascontiguousarray(linalg.solve(K, evidence.Y, assume_a="pos", overwrite_a=True))
+def _gradients(kernel: DistanceMixture, sample: Sample, X: Array, dual: Array) -> Array:
+    """Return slopes of the sum of kernels with rows `X`, of shape (n_numbers, n_at, n_targets)."""
+    dual = np.ascontiguousarray(dual)
     at = sample.X[np.sort(sample.order[:_N_GRADIENTS])]
     slopes = np.empty((kernel.n_numbers, len(at), dual.shape[1]))
     for d, slope in enumerate(slopes):
@@ -83,6 +84,6 @@ def _gradients(found: LearnedKernel, sample: Sample) -> Array:
         up[:, d] += _STEP
         down[:, d] -= _STEP
         both = np.vstack([up, down])
-        values = kernel.cross_product(both, evidence.X, dual, sample.n_threads)
+        values = kernel.cross_product(both, X, dual, sample.n_threads)
         slope[:] = (values[: len(at)] - values[len(at) :]) / (2.0 * _STEP)
     return slopes

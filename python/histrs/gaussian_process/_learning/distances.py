@@ -68,11 +68,8 @@ class _Evidence:
         """Evaluate logarithms of parameters, and of noise."""
         kernel, noise = self.kernel.with_logs(theta[:-1]), np.exp(theta[-1])
         n_targets, own = self.Y.shape[1], noise * self.row_noise
-        K = kernel.between(self.X, None, self.n_threads)
-        K[np.diag_indices_from(K)] += own
-        # The transpose has the order that LAPACK wants, and is the same matrix.
-        L, info = lapack.dpotrf(K.T, lower=0, clean=0, overwrite_a=1)
-        if info != 0:
+        L = self.factor(kernel, noise)
+        if L is None:
             return _Found(_WORST, np.zeros_like(theta), np.inf)
         alpha = lapack.dpotrs(L, self.Y, lower=0)[0]
         log_det = 2.0 * float(np.log(np.diag(L)).sum())
@@ -88,6 +85,14 @@ class _Evidence:
         gradient[-1] += 0.5 * n_targets * self.n_repeats
         pull, of_pull = self._pull(theta)
         return _Found(value + pull, gradient + of_pull, left_out)
+
+    def factor(self, kernel: DistanceMixture, noise: float) -> Array | None:
+        """Return the factor of the matrix, as LAPACK takes it; None if it is not definite."""
+        K = kernel.between(self.X, None, self.n_threads)
+        K[np.diag_indices_from(K)] += noise * self.row_noise
+        # The transpose has the order that LAPACK wants, and is the same matrix.
+        L, info = lapack.dpotrf(K.T, lower=0, clean=0, overwrite_a=1)
+        return L if info == 0 else None
 
     def _pull(self, theta: Array) -> tuple[float, Array]:
         n = len(self.kernel.log_weights)
