@@ -44,11 +44,9 @@ def scores_by_definition(X, y, pool, strategy, noise=0.1):
     ordered = np.sort(mean, axis=1)
     margin = (ordered[:, -1] - ordered[:, -2]) / 2
     variance = pool.sum(axis=1) - np.sum(k * np.linalg.solve(K, k), axis=0) + noise
-    return {
-        "mean": -margin,
-        "variance": variance,
-        "uncertainty": -margin / np.sqrt(variance),
-    }[strategy]
+    return {"mean": -margin, "variance": variance, "uncertainty": -margin / np.sqrt(variance)}[
+        strategy
+    ]
 
 
 @pytest.mark.parametrize("strategy", ["mean", "variance", "uncertainty"])
@@ -90,10 +88,7 @@ def test_variances_are_reduced_most_by_definition(rng, n_classes):
     model, X, y = fitted(rng, max(n_classes, 2))
     pool = 2 * rng.random((25, 5))
     if n_classes == 0:
-        model, unsure = (
-            build_plain(IntersectionGPRegressor).fit(X, X[:, 0] + y),
-            np.ones(25),
-        )
+        model, unsure = (build_plain(IntersectionGPRegressor).fit(X, X[:, 0] + y), np.ones(25))
     else:
         unsure = 1.0 - np.sum(model.predict_proba(pool) ** 2, axis=1)
     chosen = active_learning.query(model, pool, n_instances=6, random_state=0)
@@ -189,11 +184,7 @@ def test_bad_input_is_refused(rng, strategy):
     with pytest.raises(ValueError, match="'variances': choose one of"):
         active_learning.query_strategy("variances")
     with pytest.raises(ValueError, match="not fitted"):
-        query(
-            build_plain(IntersectionGPClassifier),
-            np.ones((3, 5)),
-            strategy,
-        )
+        query(build_plain(IntersectionGPClassifier), np.ones((3, 5)), strategy)
 
 
 @pytest.mark.parametrize("n_targets", [(), (2,)])
@@ -312,11 +303,7 @@ def test_refuses_rows_that_are_not_there(rng):
         with pytest.raises(ValueError, match=r"rows of X, 0 to 29, each once\."):
             list(
                 active_learning.learn(
-                    build_plain(IntersectionGPClassifier),
-                    X,
-                    y.take,
-                    labelled=labelled,
-                    n_rounds=1,
+                    build_plain(IntersectionGPClassifier), X, y.take, labelled=labelled, n_rounds=1
                 )
             )
     with pytest.raises(ValueError, match="choose one of"):

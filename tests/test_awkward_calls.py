@@ -29,21 +29,12 @@ from histrs.kernel_approximation import (
 from histrs.metrics import _euclidean, additive_chi2_kernel, emd_distances, jbld_distances
 from histrs.metrics._centroids import mean_centroid
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import (
-    CovarianceCompressor,
-    RandomSubset,
-    compression_curve,
-)
+from histrs.prototypes import CovarianceCompressor, RandomSubset, compression_curve
 from histrs.quantization import ProductQuantizer
 from histrs.spd import covariance_descriptors
 from histrs.streaming import Moments, PCARidge, PCARidgeClassifier, digest
 from histrs.svm import BundleSVC
-from histrs.transport import (
-    centroid_bounds,
-    grid_ground_distance,
-    sinkhorn,
-    sinkhorn_barycenter,
-)
+from histrs.transport import centroid_bounds, grid_ground_distance, sinkhorn, sinkhorn_barycenter
 from tests.all_estimators import CASES, data
 
 

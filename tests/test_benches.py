@@ -159,12 +159,7 @@ def test_list(capsys):
 
 @pytest.mark.parametrize(
     "gram",
-    [
-        _peers.gram_by_rows,
-        _peers.gram_by_features,
-        _peers.gram_by_cdist,
-        _peers.gram_by_sklearn,
-    ],
+    [_peers.gram_by_rows, _peers.gram_by_features, _peers.gram_by_cdist, _peers.gram_by_sklearn],
 )
 def test_peers_compute_the_kernel(gram):
     X = np.random.default_rng(0).random((150, 5))

@@ -325,8 +325,7 @@ def test_an_enormous_value_makes_nothing_worse(rng, loss, scale):
 
 
 @pytest.mark.parametrize(
-    ("loss", "scale"),
-    [*((loss, 1e20) for loss in oracle.LOSSES), ("hinge", 1e50)],
+    ("loss", "scale"), [*((loss, 1e20) for loss in oracle.LOSSES), ("hinge", 1e50)]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_model_is_below_the_bound_beside_what_nearly_overflows(rng, loss, scale):

@@ -13,12 +13,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from histrs import _histrs
-from histrs.detection import (
-    HOGFeatures,
-    PartDetector,
-    average_precision,
-    non_maximum_suppression,
-)
+from histrs.detection import HOGFeatures, PartDetector, average_precision, non_maximum_suppression
 from histrs.detection._evaluation import overlaps
 from histrs.detection._images import check_boxes
 from histrs.detection._rows import JointRows, window_rows

@@ -25,11 +25,7 @@ from histrs.gaussian_process._distributed.bound import (
     DistributedBound,
     RowProjection,
 )
-from histrs.gaussian_process._distributed.columns import (
-    BlockScore,
-    ColumnBlock,
-    DistributedColumns,
-)
+from histrs.gaussian_process._distributed.columns import BlockScore, ColumnBlock, DistributedColumns
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._posterior import cached_variance as _cached_variance
 from histrs.gaussian_process.kernels import Intersection
@@ -478,11 +474,7 @@ def test_features_of_a_map(rng, make):
     T = labelled(rng, 30)[0]
     frozen = FrozenEstimator(make().fit(X[:200]))
     one = BundleSVC(frozen, **BUNDLE).fit(X, y)
-    assert_same_model(
-        BundleSVC(frozen, **BUNDLE).fit(lazy(X), y),
-        one,
-        T,
-    )
+    assert_same_model(BundleSVC(frozen, **BUNDLE).fit(lazy(X), y), one, T)
 
 
 def test_codes(rng):
@@ -529,11 +521,7 @@ def test_as_many_rows_as_a_partition_has_are_those_that_are_used(rng):
 def test_counts_are_rows(rng):
     counts, y = rng.poisson(3, (60, 4)), np.arange(60) % 2
     one = BundleSVC(**BUNDLE).fit(counts, y)
-    assert_same_model(
-        BundleSVC(**BUNDLE).fit(lazy(counts, 25, 2), y),
-        one,
-        counts[:9],
-    )
+    assert_same_model(BundleSVC(**BUNDLE).fit(lazy(counts, 25, 2), y), one, counts[:9])
 
 
 def test_rows_never_come_here(rng):
@@ -620,10 +608,7 @@ def test_bad_entries_are_named_where_they_are(rng, value, row, column):
     model = BundleSVC(**BUNDLE).fit(X, y)
     before = model.coef_.copy()
     X[row, column] = value
-    for call in (
-        lambda: model.fit(lazy(X), y),
-        lambda: model.predict(lazy(X)),
-    ):
+    for call in (lambda: model.fit(lazy(X), y), lambda: model.predict(lazy(X))):
         with pytest.raises(ValueError, match=rf"X\[{row}, {column}\]"):
             call()
     np.testing.assert_array_equal(model.coef_, before)

@@ -164,8 +164,7 @@ def test_the_unit_of_all_columns_does_not_matter(rng, exponent):
 
 
 @pytest.mark.parametrize(
-    "fixed",
-    [{"optimizer": None}, {"noise_bounds": "fixed"}, {"amplitude_bounds": "fixed"}],
+    "fixed", [{"optimizer": None}, {"noise_bounds": "fixed"}, {"amplitude_bounds": "fixed"}]
 )
 def test_given_noise_and_amplitude_are_of_columns_by_their_spread(rng, fixed):
     X, y = counts(rng)

@@ -16,12 +16,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _progress
-from histrs.gaussian_process import (
-    Bins,
-    IntersectionGPClassifier,
-    IntersectionGPRegressor,
-    Solver,
-)
+from histrs.gaussian_process import Bins, IntersectionGPClassifier, IntersectionGPRegressor, Solver
 from histrs.gaussian_process._bound import scores as _score
 from histrs.gaussian_process._systems import system as _system
 from histrs.testing import count_matrices, histograms
@@ -492,8 +487,7 @@ def test_the_bound_goes_with_the_table(rng):
 
 def test_large_score_tables_are_made_a_few_columns_at_a_time(problem, monkeypatch):
     expected = problem.scores(
-        build_plain(problem.model_class).fit(problem.X, problem.y),
-        problem.X_star,
+        build_plain(problem.model_class).fit(problem.X, problem.y), problem.X_star
     )
     monkeypatch.setattr(_score, "_MAX_TABLE_BYTES", 0)
     model = build_plain(problem.model_class).fit(problem.X, problem.y)

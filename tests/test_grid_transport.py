@@ -33,11 +33,7 @@ STRENGTHS = [20.0, 200.0, 700.0, 3000.0, 40_000.0]
 
 def matrix(grid):
     return grid_ground_distance(
-        grid.shape_of_grid,
-        grid.metric,
-        power=grid.power,
-        spacing=grid.spacing,
-        cyclic=grid.cyclic,
+        grid.shape_of_grid, grid.metric, power=grid.power, spacing=grid.spacing, cyclic=grid.cyclic
     )
 
 

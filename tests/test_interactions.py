@@ -13,16 +13,11 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._bound.pairs import (
-    knots_of,
-)
+from histrs.gaussian_process._bound.pairs import knots_of
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning import pairs as choice
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
-from histrs.gaussian_process._learning.pairs import (
-    scores_without_pairs_of,
-    strongest_pairs,
-)
+from histrs.gaussian_process._learning.pairs import scores_without_pairs_of, strongest_pairs
 from histrs.gaussian_process.kernels import Interactions, Intersection
 from tests.helpers import assert_slope, build
 from tests.oracles import interactions as oracle

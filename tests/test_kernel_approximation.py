@@ -599,10 +599,7 @@ def test_places_that_do_not_fit_are_refused(rng, out):
 
 MAPS = pytest.mark.parametrize(
     "make",
-    [
-        lambda n: ExpChi2Sampler(n, random_state=0),
-        lambda n: SlicedDistanceMap(n, random_state=0),
-    ],
+    [lambda n: ExpChi2Sampler(n, random_state=0), lambda n: SlicedDistanceMap(n, random_state=0)],
     ids=["exp-chi2", "sliced"],
 )
 SIZES = pytest.mark.parametrize("n", [5, 6])

@@ -419,12 +419,7 @@ def test_auto_depends_on_rows_and_classes_as_it_is_documented(n_rows, n_outputs,
 
 # ---- a softmax likelihood of several classes -----------------------------------------------------
 
-SOFTMAX = {
-    "likelihood": "softmax",
-    "optimizer": None,
-    "feature_weights": None,
-    "tol": 1e-9,
-}
+SOFTMAX = {"likelihood": "softmax", "optimizer": None, "feature_weights": None, "tol": 1e-9}
 
 
 def sample_of_classes(seed=0, n=40, d=4, n_classes=3):

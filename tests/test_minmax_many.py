@@ -194,9 +194,7 @@ def test_classes_of_many_rows_are_those_of_a_factor(rng, monkeypatch):
     assert np.all(few.n_iter_ == 1)
     assert few.std_error_ == 0.0
     for found, right in zip(
-        many.latent_mean_and_variance(X[200:]),
-        few.latent_mean_and_variance(X[200:]),
-        strict=True,
+        many.latent_mean_and_variance(X[200:]), few.latent_mean_and_variance(X[200:]), strict=True
     ):
         assert_close(found, right, 0.1)
     losses = [log_loss(labels[200:], model.predict_proba(X[200:])) for model in (many, few)]

@@ -25,14 +25,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process.kernels import Intersection, MinMax, Radial
 from histrs.testing import histograms
-from tests.helpers import (
-    PLAIN,
-    assert_close,
-    awkward_histograms,
-    build,
-    build_plain,
-    dense,
-)
+from tests.helpers import PLAIN, assert_close, awkward_histograms, build, build_plain, dense
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths

@@ -195,8 +195,7 @@ def test_the_page_follows_the_figures(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
-    "name",
-    ["cheb-table-3", "nsvm-table-1", "gphik-figure-15", "sparse-figure-2", "compress-ssvep"],
+    "name", ["cheb-table-3", "nsvm-table-1", "gphik-figure-15", "sparse-figure-2", "compress-ssvep"]
 )
 def test_a_quick_run_needs_no_data_and_touches_no_page(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HISTRS_DATA", str(tmp_path / "nowhere"))

@@ -7,11 +7,7 @@ import pytest
 from scipy import sparse, stats
 from sklearn.exceptions import ConvergenceWarning
 
-from histrs.gaussian_process import (
-    IntersectionGPClassifier,
-    IntersectionGPRegressor,
-    Solver,
-)
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, Solver
 from tests.helpers import PLAIN, assert_close, build_plain, of_terms, standardised
 from tests.oracles import intersection as oracle
 

@@ -353,10 +353,7 @@ def test_splits_leave_out_subjects_and_sessions(trials):
 
 
 def test_scores_and_page_of_trials(trials):
-    models = {
-        "MDM": MDM,
-        "tangent": lambda: make_pipeline(TangentSpace(), LogisticRegression()),
-    }
+    models = {"MDM": MDM, "tangent": lambda: make_pipeline(TangentSpace(), LogisticRegression())}
     found = quality_spd.measure(trials, models, lambda line: None)
     assert set(found) == {
         f"{task}{end}" for task in quality_spd.TASKS for end in ("", ", recentred")

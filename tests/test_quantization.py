@@ -463,13 +463,7 @@ def test_a_round_solves_the_orthogonal_procrustes_problem(digits):
     offsets = offsets_of(64, 4)
     pq = ProductQuantizer(4, 8, random_state=0).fit(X)
     run = _rotation._Alternation(
-        X,
-        offsets,
-        np.eye(64),
-        pq.codebooks_,
-        pq._blocks().nearest,
-        1,
-        lambda state: None,
+        X, offsets, np.eye(64), pq.codebooks_, pq._blocks().nearest, 1, lambda state: None
     )
     codes, errors = pq.transform(X), []
     run.improve(1)
@@ -563,9 +557,7 @@ def test_partial_fit_of_rotation_and_levels(digits, name):
                 count = first.counts_[book, k]
                 total = count * first.codebooks_[book, k, : stop - start] + own.sum(axis=0)
                 np.testing.assert_allclose(
-                    again.codebooks_[book, k, : stop - start],
-                    total / (count + len(own)),
-                    atol=1e-9,
+                    again.codebooks_[book, k, : stop - start], total / (count + len(own)), atol=1e-9
                 )
         left_over = left_over - oracle.decoded(
             codes[:, level::step], books, first.block_offsets_, 1

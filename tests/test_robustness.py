@@ -207,10 +207,7 @@ BAD_TARGETS = {
 )
 def test_bad_targets(model_class, data, spoil, message):
     X, y = data
-    for model in (
-        build_plain(model_class),
-        build_plain(model_class).fit(X, y),
-    ):
+    for model in (build_plain(model_class), build_plain(model_class).fit(X, y)):
         with Unchanged(model), pytest.raises((ValueError, TypeError), match=message):
             model.fit(X, spoil(y))
 

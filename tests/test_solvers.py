@@ -27,23 +27,13 @@ from histrs._solvers.low_rank import (
 )
 from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import Identity
-from histrs.gaussian_process import (
-    IntersectionGPClassifier,
-    IntersectionGPRegressor,
-    Solver,
-)
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor, Solver
 from histrs.gaussian_process._bound import all_pairs
 from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
 from histrs.gaussian_process._systems.system import System
 from histrs.gaussian_process.kernels import LogEuclidean, MinMax
 from histrs.testing import histograms, spd_matrices
-from tests.helpers import (
-    ExactGP,
-    assert_close,
-    awkward_histograms,
-    build_plain,
-    dense,
-)
+from tests.helpers import ExactGP, assert_close, awkward_histograms, build_plain, dense
 from tests.oracles import intersection as oracle
 from tests.oracles import minmax
 
@@ -70,12 +60,7 @@ def solve(A, B, *, method=block_cg, tol=1e-9, max_iter=500, M=None, **options):
 
     tol = np.broadcast_to(tol, B.shape[1:])
     solution = method(
-        operator,
-        B=B,
-        tol=tol,
-        max_iter=max_iter,
-        preconditioner=preconditioner,
-        **options,
+        operator, B=B, tol=tol, max_iter=max_iter, preconditioner=preconditioner, **options
     )
     residual = np.abs(B - A @ solution.X).max(axis=0, initial=0.0)
     rounding = 1e-13 * np.abs(A).sum(axis=1).max() * np.abs(solution.X).max(axis=0, initial=0.0)

@@ -13,11 +13,7 @@ from sklearn.metrics import log_loss
 from sklearn.utils import get_tags
 
 from histrs._calibration import fit_calibration
-from histrs.gaussian_process import (
-    LikelihoodSearch,
-    SPDGPClassifier,
-    SPDGPRegressor,
-)
+from histrs.gaussian_process import LikelihoodSearch, SPDGPClassifier, SPDGPRegressor
 from histrs.gaussian_process._bound import all_pairs as system
 from histrs.gaussian_process._learning import learner, problem
 from histrs.gaussian_process._learning.leave_one_out import WithLevel, centred_leave_one_out
@@ -233,11 +229,7 @@ def test_little_noise_leaves_the_level_as_open_as_the_kernel_is_large(rng):
         SPDGPClassifier(noise=1.0, random_state=0, **bounds).fit(X, y)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [{}, LITTLE_NOISE],
-    ids=["much noise", "little noise"],
-)
+@pytest.mark.parametrize("options", [{}, LITTLE_NOISE], ids=["much noise", "little noise"])
 def test_where_matrices_say_nothing_classes_have_their_shares(rng, options):
     X, _ = classes(rng, 60)
     y = np.arange(60) % 6 == 0
@@ -279,10 +271,7 @@ def test_where_nothing_is_left_to_learn_what_is_given_is_kept(rng):
     X, y = classes(rng, 24)
     model = SPDGPClassifier(random_state=0).fit(X, y)
     assert model.optimization_history_
-    fixed = {
-        "noise_bounds": "fixed",
-        "kernel": Constant(1.0, "fixed") * Tangent(GAMMA, "fixed"),
-    }
+    fixed = {"noise_bounds": "fixed", "kernel": Constant(1.0, "fixed") * Tangent(GAMMA, "fixed")}
     model.set_params(**fixed).fit(X, y)
     assert not hasattr(model, "optimization_history_")
     assert (model.noise_, model.amplitude_, level_of(model)) == (0.1, 1.0, 0.0)

@@ -22,13 +22,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.random_projection import SparseRandomProjection
 
 from histrs.kernel_approximation import AdditiveChi2Map, ExpChi2Sampler
-from histrs.streaming import (
-    Moments,
-    PCARidge,
-    PCARidgeClassifier,
-    StreamingPCA,
-    digest,
-)
+from histrs.streaming import Moments, PCARidge, PCARidgeClassifier, StreamingPCA, digest
 from tests.helpers import CONTAINERS, assert_close, peak_of_memory, run_python, start_python
 from tests.oracles import moments as oracle
 

@@ -331,12 +331,7 @@ def test_every_pass_shows_its_progress(rng, monkeypatch, capsys):
 
 # ---- a chunk at a time ---------------------------------------------------------------------------
 
-REGRESSORS = [
-    PCARidge(),
-    PCARidge(2, alphas=0.1),
-    MomentLasso(0.01),
-    MomentGroupLasso(alpha=0.01),
-]
+REGRESSORS = [PCARidge(), PCARidge(2, alphas=0.1), MomentLasso(0.01), MomentGroupLasso(alpha=0.01)]
 
 
 @pytest.fixture

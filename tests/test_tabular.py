@@ -18,29 +18,17 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, r2_score
-from sklearn.model_selection import (
-    GridSearchCV,
-    cross_val_score,
-    train_test_split,
-)
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    MinMaxScaler,
-    PowerTransformer,
-    StandardScaler,
-)
+from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 from sklearn.utils import get_tags
 
 import histrs
 from histrs._checks.memory import free_memory, physical_memory
 from histrs._frames import columns_of
 from histrs._progress import StageProgress
-from histrs.gaussian_process import (
-    IntersectionGPRegressor,
-    TabularGPClassifier,
-    TabularGPRegressor,
-)
+from histrs.gaussian_process import IntersectionGPRegressor, TabularGPClassifier, TabularGPRegressor
 from histrs.gaussian_process._bound.all_pairs import MatrixBound
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._kernels.even import EvenMixture

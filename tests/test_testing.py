@@ -80,9 +80,7 @@ def test_rows_are_normalised(data, norm, scale):
 
 @quick
 @given(
-    data=st.data(),
-    normalize=st.sampled_from([None, "l1"]),
-    scale=st.sampled_from([1.0, "mixed"]),
+    data=st.data(), normalize=st.sampled_from([None, "l1"]), scale=st.sampled_from([1.0, "mixed"])
 )
 def test_zero_rows_and_columns_can_be_excluded(data, normalize, scale):
     excluded = {"allow_zero_rows": False, "allow_zero_columns": False}

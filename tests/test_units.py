@@ -360,8 +360,7 @@ COUNTED = {
 
 
 @pytest.mark.parametrize(
-    "counted",
-    [*list(COUNTED)[:-1], pytest.param("cutting planes", marks=pytest.mark.slow)],
+    "counted", [*list(COUNTED)[:-1], pytest.param("cutting planes", marks=pytest.mark.slow)]
 )
 @pytest.mark.filterwarnings("ignore")
 def test_iterations_are_at_most_twice_as_many(digits, counted):

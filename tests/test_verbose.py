@@ -10,11 +10,7 @@ from sklearn.base import clone
 from histrs.gaussian_process import TabularGPClassifier, TabularGPRegressor
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
-from histrs.prototypes import (
-    CovarianceCompressor,
-    HistogramCompressor,
-    RandomMutationNN,
-)
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, RandomMutationNN
 from tests.all_estimators import CASES, data
 
 # Of those whose case has nothing to search or to learn by iterations.
