@@ -30,30 +30,6 @@ def fitted(case, verbose):
     return model.fit(X, y)
 
 
-def test_those_that_take_long_can_be_asked():
-    names = {type(case.make()).__name__ for case in SPEAKING}
-    assert names >= {
-        "BagOfVisualWords",
-        "CondensedNN",
-        "ExpChi2Sampler",
-        "FastCondensedNN",
-        "FisherVector",
-        "KernelProjectionMap",
-        "MDM",
-        "MetricKNNClassifier",
-        "MetricKNNRegressor",
-        "PartDetector",
-        "Potato",
-        "ProductQuantizer",
-        "RandomMutationNN",
-        "ReducedNN",
-        "SPDProjection",
-        "SparseKernelMap",
-        "TangentSpace",
-        "Whitening",
-    }
-
-
 @each
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("verbose", [0, 1])
