@@ -13,12 +13,7 @@ import numpy as np
 import pandas as pd
 from scipy import sparse
 
-from histrs.gaussian_process import (
-    Bins,
-    Fine,
-    LikelihoodSearch,
-    Solver,
-)
+from histrs.gaussian_process import Bins, Fine, LikelihoodSearch, Solver
 from histrs.gaussian_process.kernels import Constant, Interactions, Intersection, Splines
 from histrs.testing._common import LAYOUTS, lay_out
 from tests.oracles import intersection as oracle
@@ -208,12 +203,7 @@ class ExactGP(NamedTuple):
 
 
 # The kernel and the posterior of the paper, with hyper-parameters as they are given.
-PLAIN = {
-    "optimizer": None,
-    "feature_weights": None,
-    "intercept_variance": 0.0,
-    "variance": "exact",
-}
+PLAIN = {"optimizer": None, "feature_weights": None, "intercept_variance": 0.0, "variance": "exact"}
 
 
 def build(model_class, **given):

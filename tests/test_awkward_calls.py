@@ -1,7 +1,5 @@
 """Calls that used to end in messages of NumPy, or in warnings of overflow."""
 
-import decimal
-import itertools
 from functools import partial
 
 import numpy as np
@@ -10,8 +8,6 @@ from scipy import sparse
 from scipy.spatial.distance import cdist
 from sklearn.base import clone, is_classifier
 
-from histrs._checks.validation import count_threads
-from histrs._solvers.log_det import _divided_differences
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
@@ -26,24 +22,15 @@ from histrs.kernel_approximation import (
     SlicedDistanceMap,
     SparseKernelMap,
 )
-from histrs.metrics import _euclidean, additive_chi2_kernel, emd_distances, jbld_distances
+from histrs.metrics import additive_chi2_kernel, emd_distances, jbld_distances
 from histrs.metrics._centroids import mean_centroid
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import (
-    CovarianceCompressor,
-    RandomSubset,
-    compression_curve,
-)
+from histrs.prototypes import CovarianceCompressor, RandomSubset, compression_curve
 from histrs.quantization import ProductQuantizer
 from histrs.spd import covariance_descriptors
 from histrs.streaming import Moments, PCARidge, PCARidgeClassifier, digest
 from histrs.svm import BundleSVC
-from histrs.transport import (
-    centroid_bounds,
-    grid_ground_distance,
-    sinkhorn,
-    sinkhorn_barycenter,
-)
+from histrs.transport import centroid_bounds, grid_ground_distance, sinkhorn, sinkhorn_barycenter
 from tests.all_estimators import CASES, data
 
 
@@ -293,20 +280,6 @@ def test_penalties_whose_square_underflows():
     assert np.isfinite(model.errors_).all()
 
 
-def test_euclidean_distances_start_few_threads(rng, monkeypatch):
-    X, y = histograms(rng)
-    asked = []
-
-    def distances(X, Y, *, n_jobs):
-        asked.append(n_jobs)
-        return cdist(X, Y)
-
-    monkeypatch.setattr(_euclidean, "pairwise_distances", distances)
-    for n_jobs in (None, 10**5):
-        MetricKNNClassifier(1, metric="euclidean", n_jobs=n_jobs).fit(X, y).predict(X)
-    assert set(asked) == {None, count_threads(10**5)}
-
-
 @pytest.mark.parametrize("mass", [1e-312, 1e-30, 1.0, 1e30, 1e160, 1e300])
 @pytest.mark.parametrize("cost", [1e-300, 1.0, 1e200])
 def test_earth_is_moved_at_every_mass_and_cost(mass, cost):
@@ -317,15 +290,6 @@ def test_earth_is_moved_at_every_mass_and_cost(mass, cost):
     distances = emd_distances(X, M=M)
     np.testing.assert_allclose(distances[0, 1], expected, rtol=1e-6, atol=5e-324)
     assert emd_distances(X[:1], M=np.ones((3, 3)))[0, 0] == pytest.approx(mass, rel=1e-6)
-
-
-def test_whole_numbers_may_be_bools(rng):
-    features = [rng.random((9, 3)) for _ in range(4)]
-    BagOfVisualWords(1, max_samples=True, random_state=True).fit(features)
-    FisherVector(1, random_state=True).fit(features)
-    with pytest.raises(ValueError, match=r"1 sample\(s\)"):
-        FisherVector(1, max_samples=True).fit(features)
-    ProductQuantizer(1, 4, random_state=True).fit(rng.random((20, 3)))
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -343,16 +307,6 @@ def test_projections_at_either_end_of_the_range(rng, dtype, columns_weight):
     for call in (sliced.fit, unit.transform):
         with pytest.raises(ValueError, match=r"sums of projections above .* overflow: scale X"):
             call(X / np.abs(X).max() * info.max)
-
-
-def test_divided_differences_of_numbers_far_apart():
-    nodes = np.array([1e-307, 1e-290, 1.0, 1.0 + 1e-9, 2.0, 1e290])
-    found = _divided_differences(nodes)
-    with decimal.localcontext(prec=60):
-        for i, j in itertools.product(range(6), repeat=2):
-            a, b = decimal.Decimal(nodes[i]), decimal.Decimal(nodes[j])
-            expected = (a.ln() - b.ln()) / (a - b) if i != j else 1 / a
-            assert found[i, j] == pytest.approx(float(expected), rel=1e-8)
 
 
 @pytest.mark.parametrize("kind", [IntersectionGPRegressor, TabularGPRegressor, MinMaxGPRegressor])

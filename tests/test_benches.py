@@ -59,13 +59,6 @@ def test_sides_run_in_turns_after_a_warm_up(clock):
     assert (ours["peer"], peer["peer"]) == (False, True)
 
 
-def test_short_sides_run_more_often(clock):
-    result = run(clock, clock.side("ours", [0.001]))
-    assert len(result["sides"][0]["seconds"]) == _harness.MAX_RUNS
-    assert result["runs_per_sample"] == {"ours": 20}
-    assert result["sides"][0]["median"] == pytest.approx(0.001)
-
-
 def test_peak_memory_is_that_of_a_process_of_its_own():
     peak = _harness.peak_bytes("column-memory", "continuous", quick=True)
     # Interpreter and libraries alone take more than 20 MB; the data is small.
@@ -136,35 +129,12 @@ def test_rows_are_told_apart():
     assert {row.module for row in rows.values()} >= {"gaussian_process", "metrics"}
 
 
-@pytest.mark.parametrize(
-    ("patterns", "chosen"),
-    [([], ["a-x", "a-y", "b"]), (["a-*"], ["a-x", "a-y"]), (["two"], ["b"]), (["c"], [])],
-)
-def test_selection(patterns, chosen):
-    rows = {
-        name: Row(name, name, Trial, module)
-        for name, module in [("a-x", "one"), ("a-y", "one"), ("b", "two")]
-    }
-    assert [row.name for row in program.select(rows, patterns)] == chosen
-
-
-def test_list(capsys):
-    assert program.main(["--list", "growth"]) == 0
-    assert capsys.readouterr().out.startswith("growth ")
-    assert program.main(["--list", "no-such-row"]) == 2
-
-
 # ---- peers and data -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "gram",
-    [
-        _peers.gram_by_rows,
-        _peers.gram_by_features,
-        _peers.gram_by_cdist,
-        _peers.gram_by_sklearn,
-    ],
+    [_peers.gram_by_rows, _peers.gram_by_features, _peers.gram_by_cdist, _peers.gram_by_sklearn],
 )
 def test_peers_compute_the_kernel(gram):
     X = np.random.default_rng(0).random((150, 5))

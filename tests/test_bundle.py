@@ -4,8 +4,6 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.datasets import load_breast_cancer, load_digits
@@ -17,7 +15,6 @@ from sklearn.preprocessing import FunctionTransformer, MaxAbsScaler, StandardSca
 from sklearn.svm import SVC, LinearSVC
 from sklearn.utils.class_weight import compute_sample_weight
 
-from histrs import _histrs
 from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap, SparseKernelMap
 from histrs.metrics import intersection_kernel
 from histrs.quantization import ProductQuantizer
@@ -39,81 +36,6 @@ def digits():
 
 def signs_and_weights(y, positive):
     return np.where(y == positive, 1.0, -1.0), np.full(len(y), 1 / len(y))
-
-
-# ---- the core -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("loss", LOSSES)
-@given(
-    n=st.sampled_from([1, 7, 8, 9, 4095, 4097]),
-    n_problems=st.integers(1, 3),
-    scale=st.sampled_from([1e-3, 1.0, 30.0, 1e3]),
-    seed=st.integers(0, 99),
-)
-def test_losses_on_a_line_are_their_definitions(loss, n, n_problems, scale, seed):
-    rng = np.random.default_rng(seed)
-    start, end = rng.standard_normal((2, n_problems, n)) * scale
-    labels = rng.integers(0, 4, n).astype(np.int32)
-    positive = rng.permutation(4)[:n_problems].astype(np.int32)
-    weights = rng.random(n)
-    points = rng.random(n_problems)
-    cut = rng.random(n_problems)
-    targets = labels, weights, positive
-
-    def losses(at):
-        scores = start + at[:, None] * (end - start)
-        signs = np.where(labels == positive[:, None], 1.0, -1.0)
-        return oracle.LOSSES[loss](signs * scores) @ weights
-
-    def step(at, n_threads):
-        moved, gradients = start.copy(), end.copy()
-        found, _ = _histrs.svm_line_step(loss, moved, gradients, targets, points, at, n_threads)
-        return found, moved, gradients
-
-    for n_threads in (1, 2):
-        both = np.stack([points, cut], axis=1)
-        found, slopes = _histrs.svm_line_losses(loss, start, end, targets, both, n_threads)
-        expected = np.stack([losses(points), losses(cut)], axis=1)
-        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15 * n)
-        at_cut, moved, _ = step(cut, n_threads)
-        scores = start + points[:, None] * (end - start)
-        np.testing.assert_allclose(moved, scores, rtol=1e-12, atol=1e-12 * scale)
-        np.testing.assert_allclose(at_cut, losses(cut), rtol=1e-12, atol=1e-15 * n)
-    slopes = slopes[:, 0]
-    # Subgradients: no chord is below the tangent.
-    short = 1e-4 / scale
-    rise = (losses(points + short) - losses(points)) / short
-    fall = (losses(points) - losses(points - short)) / short
-    slack = 1e-6 * (1 + np.abs(slopes))
-    assert np.all(fall - slack <= slopes)
-    assert np.all(slopes <= rise + slack)
-    at_points = step(points, 2)[2]
-    np.testing.assert_allclose(
-        np.sum(at_points * (end - start), axis=1), slopes, rtol=1e-9, atol=1e-9 * scale
-    )
-
-
-@given(
-    n=st.integers(1, 9),
-    rank=st.integers(0, 9),
-    scale=st.sampled_from([1e-6, 1.0, 1e6]),
-    seed=st.integers(0, 99),
-)
-def test_the_dual_is_the_quadratic_program(n, rank, scale, seed):
-    rng = np.random.default_rng(seed)
-    A = rng.standard_normal((n, rank))
-    H, b = A @ A.T, rng.standard_normal(n)
-    start = np.eye(n)[0]
-    alpha, gap = _histrs.svm_simplex_maximum(H * scale, b * scale, start, 1e-9 * scale, 10**6, 1)
-    assert alpha.min() >= 0
-    assert alpha.sum() == pytest.approx(1)
-    value = b @ alpha - alpha @ H @ alpha / 2
-    assert gap <= 1.1e-9 * scale
-    assert value == pytest.approx(oracle.simplex_maximum(H, b), abs=1e-6)
-    # The bound bounds, wherever the search stops.
-    alpha, gap = _histrs.svm_simplex_maximum(H, b, start, 0.0, 1, 1)
-    assert b @ alpha - alpha @ H @ alpha / 2 + gap >= value - 1e-8
 
 
 # ---- the optimum --------------------------------------------------------------------------------
@@ -297,7 +219,7 @@ def test_warns_with_the_gap(digits):
 @pytest.mark.slow
 def test_gives_up_where_rounding_does():
     rng = np.random.default_rng(0)
-    X, y = 1e9 * rng.random((30, 4)), np.arange(30) % 2
+    X, y = 1e12 * rng.random((12, 2)), np.arange(12) % 2
     with pytest.warns(ConvergenceWarning, match="certified gap"):
         model = BundleSVC(tol=0.0, alpha=1e-3, max_iter=10_000).fit(X, y)
     assert model.n_iter_ < 2000
@@ -325,8 +247,7 @@ def test_an_enormous_value_makes_nothing_worse(rng, loss, scale):
 
 
 @pytest.mark.parametrize(
-    ("loss", "scale"),
-    [*((loss, 1e20) for loss in oracle.LOSSES), ("hinge", 1e50)],
+    ("loss", "scale"), [*((loss, 1e20) for loss in oracle.LOSSES), ("hinge", 1e50)]
 )
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_no_model_is_below_the_bound_beside_what_nearly_overflows(rng, loss, scale):

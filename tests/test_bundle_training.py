@@ -4,8 +4,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
@@ -19,11 +17,9 @@ from sklearn.utils import get_tags
 from histrs.kernel_approximation import ExpChi2Sampler, SparseAdditiveMap
 from histrs.quantization import ProductQuantizer
 from histrs.svm import BundleSVC, IntersectionSVC
-from histrs.svm._bundle_solver import solve
-from histrs.svm._composition import BlockDiagonalProduct, inner_product_of
+from histrs.svm._composition import inner_product_of
 from histrs.svm._held_out import folds
 from histrs.svm._planes import Planes
-from histrs.svm._units import Columns
 from tests.oracles import bundle as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -293,61 +289,15 @@ def _refit(model, X, y, change):
         model.set_params(**kept)
 
 
-@pytest.mark.parametrize(
-    ("parameters", "message"),
-    [
-        ({"alpha": [0.1, -1.0]}, "expected positive"),
-        ({"alpha": [0.1, 0.0]}, "expected positive"),
-        ({"alpha": []}, "expected positive"),
-        ({"alpha": [[0.1]]}, "expected positive"),
-        ({"alpha": [np.inf]}, "expected positive"),
-    ],
-)
-def test_bad_paths_are_refused(digits, parameters, message):
-    with pytest.raises(ValueError, match=message):
-        BundleSVC(**parameters).fit(*digits)
+@pytest.mark.parametrize("alpha", [[0.1, -1.0], [0.1, 0.0], [], [[0.1]], [np.inf]], ids=str)
+def test_bad_paths_are_refused(digits, alpha):
+    with pytest.raises(ValueError, match="expected positive"):
+        BundleSVC(alpha=alpha).fit(*digits)
 
 
 def test_a_path_needs_rows_to_hold_out():
     with pytest.raises(ValueError, match="several alpha need two rows of a class, of which one"):
         BundleSVC(alpha=[0.1]).fit([[0.0], [1.0]], [0, 1])
-
-
-# ---- columns, and inner products of compositions -------------------------------------------------
-
-CONTAINERS = [np.asarray, sparse.csr_array]
-
-
-# ---- columns ------------------------------------------------------------------------------------
-
-
-@given(
-    n=st.integers(1, 9),
-    n_before=st.integers(0, 4),
-    chunk=st.integers(1, 10),
-    seed=st.integers(0, 999),
-)
-def test_columns_are_where_entries_begin_and_their_spread(n, n_before, chunk, seed):
-    rng = np.random.default_rng(seed)
-    X = rng.integers(0, 5, (n, 6)) * rng.integers(0, 2, 6) + rng.integers(0, 3, 6) / 4
-    before = rng.integers(0, 4, 6) / 2
-    seen = np.vstack([np.tile(before, (n_before, 1)), X])
-    begin = np.where((seen > 0).all(axis=0), seen.min(axis=0), 0.0)
-    spread = np.where(seen > 0, seen - begin, 0.0).std(axis=0)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("histrs.svm._units._CHUNK", chunk)
-        for container in CONTAINERS:
-            known = (n_before, before) if n_before else None
-            columns, constant = Columns.of(container(X), spread=True, n_threads=1, before=known)
-            np.testing.assert_array_equal(columns.offset, begin)
-            np.testing.assert_array_equal(constant, np.ptp(seen, axis=0) == 0)
-            unit = np.where(constant, 1.0, spread)
-            np.testing.assert_allclose(columns.unit, unit, rtol=1e-9)
-            columns, constant = Columns.of(container(X), spread=False, n_threads=1, before=known)
-            np.testing.assert_array_equal(columns.offset, begin)
-            np.testing.assert_array_equal(columns.unit, 1.0)
-            kept = (np.ptp(seen, axis=0) == 0) & (seen > 0).all(axis=0)
-            np.testing.assert_array_equal(constant, kept)
 
 
 # ---- inner products -----------------------------------------------------------------------------
@@ -451,41 +401,6 @@ def test_parts_of_columns_of_any_width(rng):
     # Features that are compared by their scalar product have none of their own.
     whitened = SparseAdditiveMap("intersection", n_knots=4, whiten=True).fit(X)
     assert inner_product_of(whitened, whitened.transform(X).shape[1]) is None
-
-
-def test_products_side_by_side_are_blocks(rng):
-    phi = SparseAdditiveMap("intersection", n_knots=3).fit(rng.random((20, 2)))
-    inner = phi.inner_product_
-    m = inner.shape[0]
-    product = BlockDiagonalProduct([(2, None), (m, inner), (0, None), (1, None)])
-    K = np.eye(m + 3)
-    K[2 : m + 2, 2 : m + 2] = inner.matmul(np.eye(m))
-    assert product.shape == (m + 3, m + 3)
-    V = rng.standard_normal((m + 3, 4))
-    np.testing.assert_allclose(product.matmul(V), K @ V, rtol=1e-12)
-    np.testing.assert_allclose(product.solve(V), np.linalg.pinv(K) @ V, rtol=1e-8)
-
-
-def value_of(rows, targets, alpha, models):
-    """Return the hinge objective of models whose inner product is the identity."""
-    signs = np.where(targets.labels == targets.positive[:, None], 1.0, -1.0)
-    losses = np.maximum(0.0, 1 - signs * rows.scores(models)) @ targets.weights
-    return alpha / 2 * np.sum(models**2, axis=1) + losses
-
-
-def test_planes_of_models_that_are_not_taken_are_below_the_loss(digits):
-    X, y = digits
-    model = BundleSVC(tol=1e-4, fit_intercept=False).fit(X, y)
-    rows, targets = model._rows(X), model._targets(y, np.ones(len(y)))
-    for alpha in (0.3, 3.0, 30.0):
-        start = solve(rows, targets, 1e-4, 1e-3, 1000)
-        one, other = (solve(rows, targets, alpha, 1e-6, 1000, start=s) for s in (start, None))
-        value = value_of(rows, targets, alpha, one.models)
-        np.testing.assert_allclose(one.objective, value, rtol=1e-9)
-        np.testing.assert_allclose(one.squares, np.sum(one.models**2, axis=1), rtol=1e-6)
-        gap = one.dual_gap + other.dual_gap
-        assert np.all(one.dual_gap <= 1e-6 * one.objective)
-        assert np.all(np.abs(one.objective - other.objective) <= gap + 1e-12)
 
 
 @pytest.mark.parametrize("most", [20_000, 1])

@@ -29,29 +29,6 @@ def classes(rng, n_classes, n=60):
 # ---- leave-one-out -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("shared", [True, False])
-def test_leave_one_out_is_a_refit_without_each_row(rng, n_classes, shared):
-    X, y = classes(rng, n_classes)
-    n_outputs = 1 if n_classes == 2 else n_classes
-    noise = np.linspace(0.1, 0.4, n_outputs)
-    parameters = {} if shared else {"noise": noise, "shared_hyperparameters": False}
-    model = build(IntersectionGPClassifier, **{**PLAIN, "amplitude": 2.0, **parameters}).fit(X, y)
-    Y = model.Y_fit_
-    mean, variance = _leave_one_out.leave_one_out(model._posterior, Y)
-    K = 2.0 * intersection.intersection_kernel(X)
-    for k in range(n_outputs):
-        A = K + (0.1 if shared else noise[k]) * np.eye(len(X))
-        expected_mean, expected_variance = oracle.refits(A, Y[:, [k]])
-        assert_close(mean[:, [k]], expected_mean, 1e-8)
-        column = 0 if variance.shape[1] == 1 else k
-        np.testing.assert_allclose(variance[:, column], expected_variance, rtol=1e-8)
-        for actual, value in zip(
-            oracle.closed_form(A, Y[:, [k]]), (expected_mean, expected_variance), strict=True
-        ):
-            assert_close(actual, value, 1e-8)
-
-
 @pytest.mark.parametrize(("n_classes", "shared"), [(2, True), (4, True), (4, False)])
 def test_rows_held_out_by_iterations_are_predicted_without_them(rng, n_classes, shared):
     X, y = classes(rng, n_classes, 150)

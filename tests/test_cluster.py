@@ -91,17 +91,6 @@ def test_vectors_as_scikit_learn(rng):
     np.testing.assert_array_equal(again.labels_, ours.labels_)
 
 
-def test_pyriemann_finds_the_same(rng):
-    clustering = pytest.importorskip("pyriemann.clustering", reason="pyriemann is not installed")
-    X, _ = groups(rng, "airm")
-    theirs = clustering.Kmeans(3, random_state=0).fit(X)
-    ours = MetricKMeans(3, metric="airm", n_init=3, random_state=0).fit(X)
-    assert adjusted_rand_score(theirs.labels_, ours.labels_) == 1.0
-    order = [theirs.labels_[ours.labels_ == c][0] for c in range(3)]
-    centroids = np.stack(theirs.centroids())[order]
-    np.testing.assert_allclose(ours.cluster_centers_, centroids, rtol=1e-4, atol=1e-4)
-
-
 def test_equal_samples_leave_no_cluster_without_a_centre():
     X = np.repeat(np.eye(3)[:2] + 0.1, 5, axis=0)
     model = MetricKMeans(4, random_state=0).fit(X)

@@ -4,14 +4,11 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.frozen import FrozenEstimator
 
-from histrs import _histrs
 from histrs.quantization import CodeNeighbors, ProductQuantizer
 from tests.oracles import quantization as oracle
 
@@ -37,135 +34,6 @@ def quantizers(digits):
         name: ProductQuantizer(5, 16, random_state=0, max_iter=5, **parameters).fit(digits[:600])
         for name, parameters in QUANTIZERS.items()
     }
-
-
-# ---- the core -----------------------------------------------------------------------------------
-
-
-@given(
-    n=st.sampled_from([1, 2, 15, 16, 17, 100, 32767, 32768, 32769, 65537]),
-    n_blocks=st.sampled_from([1, 2, 3, 9]),
-    n_codes=st.sampled_from([1, 2, 16, 256, 300]),
-    n_queries=st.sampled_from([0, 1, 2, 3, 5, 8, 9, 15, 16, 17, 33]),
-    n_neighbors=st.sampled_from([1, 2, 16, 17, 100, 40000]),
-    biased=st.booleans(),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    seed=st.integers(0, 99),
-)
-def test_rows_of_least_sums_are_found(
-    n, n_blocks, n_codes, n_queries, n_neighbors, biased, dtype, seed
-):
-    rng = np.random.default_rng(seed)
-    code = np.uint8 if n_codes <= 256 else np.uint16
-    codes = rng.integers(0, n_codes, (n, n_blocks)).astype(code)
-    # Small integers, of which sums are exact and many are equal.
-    tables = rng.integers(-9, 9, (n_blocks, n_codes, n_queries)).astype(dtype)
-    biases = rng.integers(-9, 9, n * biased).astype(dtype)
-    n_neighbors = min(n, n_neighbors)
-    expected = oracle.least_sums(codes, tables, biases, n_neighbors)
-    for n_threads in (1, 2):
-        rows, sums = _histrs.quantization_neighbors(
-            codes, tables, biases, None, n_neighbors, n_threads
-        )
-        assert sums.dtype == dtype
-        assert rows.dtype == np.int64
-        np.testing.assert_array_equal(rows, expected[0])
-        np.testing.assert_array_equal(sums, expected[1])
-
-
-def lists(starts, n_lists, n_queries=1):
-    return np.array(starts, np.int64), np.zeros((n_queries, n_lists), bool)
-
-
-def test_large_tables_and_strided_arguments(rng):
-    codes = np.asfortranarray(rng.integers(0, 5000, (500, 4)).astype(np.uint16))
-    tables = rng.random((20, 4, 5000)).transpose(1, 2, 0)
-    biases = rng.random(1000)[::2]
-    expected = oracle.least_sums(codes, tables, biases, 7)
-    rows, sums = _histrs.quantization_neighbors(codes, tables, biases, None, 7, 2)
-    np.testing.assert_array_equal(rows, expected[0])
-    np.testing.assert_allclose(sums, expected[1], rtol=1e-14)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"codes": np.full((9, 2), 4, np.uint8)}, r"codes\[0, 0\] = 4: there are 4 codewords"),
-        ({"tables": np.zeros((3, 4, 1))}, "number of tables"),
-        ({"tables": np.full((2, 4, 1), np.nan)}, "an entry of a table"),
-        ({"tables": np.full((2, 4, 1), 1e308)}, "an entry of a table"),
-        ({"biases": np.zeros(8)}, "number of biases"),
-        ({"biases": np.full(9, np.inf)}, "a bias"),
-        ({"lists": lists([0, 5], 0)}, "number of columns of the lists"),
-        ({"lists": lists([0, 5], 1, 2)}, "number of rows of the lists"),
-        ({"lists": lists([5, 0], 1)}, "edge of a list"),
-        ({"lists": lists([0, 10], 1)}, "edge of a list"),
-        ({"lists": lists([0, 1, 9], 2), "n_neighbors": 9}, "n_neighbors = 9"),
-        ({"n_neighbors": 0}, "n_neighbors = 0"),
-        ({"n_neighbors": 10}, "n_neighbors = 10"),
-    ],
-)
-def test_the_core_refuses(change, message):
-    given = {
-        "codes": np.zeros((9, 2), np.uint8),
-        "tables": np.zeros((2, 4, 1)),
-        "biases": np.empty(0),
-        "lists": None,
-        "n_neighbors": 1,
-    }
-    with pytest.raises(ValueError, match=message):
-        _histrs.quantization_neighbors(*{**given, **change}.values(), 1)
-    with pytest.raises(TypeError, match="same dtype"):
-        _histrs.quantization_neighbors(
-            given["codes"], given["tables"], np.empty(0, np.float32), None, 1, 1
-        )
-
-
-@given(
-    n=st.sampled_from([1, 7, 100]),
-    n_lists=st.sampled_from([1, 3, 20]),
-    n_queries=st.sampled_from([0, 1, 8, 9, 33]),
-    n_neighbors=st.sampled_from([1, 5, 90]),
-    biased=st.booleans(),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    seed=st.integers(0, 99),
-)
-def test_rows_of_lists_are_found(n, n_lists, n_queries, n_neighbors, biased, dtype, seed):
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, 9, (n, 3)).astype(np.uint8)
-    tables = rng.integers(-9, 9, (3, 9, n_queries)).astype(dtype)
-    biases = rng.integers(-9, 9, n * biased).astype(dtype)
-    starts = np.concatenate([[0], np.sort(rng.integers(0, n + 1, n_lists - 1)), [n]])
-    probed = rng.random((n_queries, n_lists)) < 0.6
-    is_in = np.repeat(probed, np.diff(starts), axis=1)
-    k = min([n_neighbors, n, *is_in.sum(axis=1)])
-    if k == 0:
-        return
-    rows, sums = _histrs.quantization_neighbors(codes, tables, biases, (starts, probed), k, 2)
-    for q in range(n_queries):
-        own = np.flatnonzero(is_in[q])
-        of_own = biases[own] if biased else biases
-        expected = oracle.least_sums(codes[own], tables[:, :, [q]], of_own, k)
-        np.testing.assert_array_equal(rows[q], own[expected[0][0]])
-        np.testing.assert_array_equal(sums[q], expected[1][0])
-
-
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("d", [0, 1, 16, 67, 200])
-def test_values_of_candidates_are_those_of_pairs(rng, dtype, d):
-    rows, queries = rng.random((30, d)).astype(dtype), rng.random((9, d)).astype(dtype)
-    candidates = rng.integers(0, 30, (9, 5))
-    differences = (rows[candidates] - queries[:, None]).astype(float)
-    for expected, inner in (
-        ((differences**2).sum(axis=2), False),
-        (np.einsum("qkd,qd->qk", rows[candidates].astype(float), queries), True),
-    ):
-        found = _histrs.candidate_values(rows, queries, candidates, inner, 2)
-        np.testing.assert_allclose(found, expected, rtol=1e-5 if dtype == np.float32 else 1e-13)
-    with pytest.raises(ValueError, match="a candidate = 30"):
-        _histrs.candidate_values(rows, queries, np.full((9, 1), 30), False, 1)
-    with pytest.raises(ValueError, match="columns of the queries"):
-        _histrs.candidate_values(rows, np.zeros((9, d + 1), dtype), candidates, False, 1)
 
 
 # ---- answers ------------------------------------------------------------------------------------
@@ -342,17 +210,6 @@ def test_an_index_keeps_the_codewords_that_its_codes_name(rng, n_levels):
     quantizer.partial_fit(rng.random((500, 8)) + 1.0)
     for a, b in zip(index.kneighbors(Q), before, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_names_of_columns_are_kept(digits):
-    pandas = pytest.importorskip("pandas")
-    frame = pandas.DataFrame(digits[:50, :4], columns=list("abcd"))
-    index = CodeNeighbors(ProductQuantizer(2, 4, random_state=0), 2).fit(frame)
-    assert list(index.feature_names_in_) == list("abcd")
-    with pytest.raises(ValueError, match="feature names"):
-        index.kneighbors(frame[list("dcba")])
-    of_codes = CodeNeighbors(index.quantizer_).fit_codes(index.codes_)
-    assert list(of_codes.feature_names_in_) == list("abcd")
 
 
 # ---- an index that is kept ----------------------------------------------------------------------

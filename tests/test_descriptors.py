@@ -6,10 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
-from sklearn.mixture import GaussianMixture
-from sklearn.model_selection import cross_val_score
-from sklearn.pipeline import make_pipeline
 
 from histrs import _histrs
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
@@ -140,14 +136,6 @@ def test_stacks_of_images_are_no_local_features(rng, encoder):
         clone(encoder).fit(rng.random(fine))
 
 
-@every_encoder
-def test_local_features_to_a_model_in_one_pipeline(rng, encoder):
-    y = np.repeat([0, 1], 12)
-    X = [rng.normal(size=(rng.integers(5, 30), 2)) * [1, 1 + 2 * label] for label in y]
-    pipeline = make_pipeline(clone(encoder), LogisticRegression(C=100))
-    assert cross_val_score(pipeline, X, y, cv=3).mean() > 0.8
-
-
 # ---- Fisher vectors -----------------------------------------------------------------------------
 
 
@@ -175,32 +163,6 @@ def test_fisher_vectors_are_their_definition(sizes, n_components, power, norm, s
     expected = [oracle.fisher_vector(x, *parts, power, norm) for x in X]
     # The root magnifies rounding near zero.
     np.testing.assert_allclose(model.transform(X), expected, rtol=1e-6, atol=1e-6)
-
-
-def test_fisher_vectors_are_gradients_of_the_likelihood(rng):
-    """By finite differences of scikit-learn's score, scaled by the information of a Gaussian."""
-    train = rng.normal(size=(200, 2)) + 4 * rng.integers(0, 2, size=(200, 1))
-    model = FisherVector(2, power=1, norm=None, random_state=0).fit(train)
-    x = rng.normal(size=(30, 2)) + 3
-    vector = model.transform([x])[0].reshape(2, 2, 2)
-    weights, means, variances = mixture_in_units(model)
-    sigma = np.sqrt(variances)
-
-    def score(means, deviations):
-        changed = GaussianMixture(2, covariance_type="diag")
-        changed.weights_, changed.means_ = weights, means
-        changed.covariances_, changed.precisions_cholesky_ = deviations**2, 1 / deviations
-        return changed.score(x)
-
-    for k in range(2):
-        for d in range(2):
-            step = np.zeros((2, 2))
-            step[k, d] = 1e-5
-            by_mean = score(means + step, sigma) - score(means - step, sigma)
-            by_deviation = score(means, sigma + step) - score(means, sigma - step)
-            scale = sigma[k, d] / np.sqrt(weights[k]) / 2e-5
-            expected = np.array([by_mean, by_deviation / np.sqrt(2)]) * scale
-            np.testing.assert_allclose(vector[:, k, d], expected, rtol=1e-6, atol=1e-8)
 
 
 def test_units_of_the_columns_do_not_matter(rng):
@@ -277,18 +239,6 @@ def test_fewer_distinct_features_than_words_are_told():
 def test_verbose_tells_the_iterations(rng, capsys):
     BagOfVisualWords(3, random_state=0, verbose=1).fit(images(rng))
     assert "iterations of k-means, inertia" in capsys.readouterr().out
-
-
-@pytest.mark.simd_paths
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("scale", [1e-30, 1.0, 1e15])
-def test_equally_near_words_are_told_apart_exactly(rng, dtype, scale):
-    # Whole numbers, whose distances are exact: many are equal.
-    x = (rng.integers(0, 3, size=(500, 7)) * scale).astype(dtype)
-    words = (rng.integers(0, 3, size=(90, 7)) * scale).astype(dtype)
-    distances = oracle.squared_distances(x / dtype(scale), words / dtype(scale))
-    found = _histrs.nearest_centers(x, words, 0)
-    np.testing.assert_array_equal(found, np.argmin(np.round(distances), axis=1))
 
 
 @pytest.mark.simd_paths

@@ -12,13 +12,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from histrs import _histrs
-from histrs.detection import (
-    HOGFeatures,
-    PartDetector,
-    average_precision,
-    non_maximum_suppression,
-)
+from histrs.detection import HOGFeatures, PartDetector, average_precision, non_maximum_suppression
 from histrs.detection._evaluation import overlaps
 from histrs.detection._images import check_boxes
 from histrs.detection._rows import JointRows, window_rows
@@ -65,29 +59,6 @@ def test_a_level_is_the_image_at_its_scale(shape, scale, seed):
     assert features.shape == (*expected, 31)
     if [max(int(n / 4 + 0.5), 1) for n in smaller.shape[:2]] == expected:
         np.testing.assert_allclose(features, oracle.hog(smaller, 4), atol=2e-4)
-
-
-def test_directions_agree_with_scikit_image():
-    """A texture that repeats in every cell: it has the same counts, however pixels are shared.
-
-    Eighteen bins of scikit-image, of ten degrees from 0 on, are nine of ours about 0, 20, ...
-    """
-    feature = pytest.importorskip("skimage.feature")
-    for seed, shape in enumerate([(8, 8), (8, 8, 3)]):
-        image = np.tile(random_image(seed, shape), (6, 7) + (1,) * (len(shape) - 2))
-        counts = feature.hog(
-            image,
-            orientations=18,
-            pixels_per_cell=(8, 8),
-            cells_per_block=(1, 1),
-            block_norm="L1",
-            feature_vector=False,
-            channel_axis=-1 if image.ndim == 3 else None,
-        )[2, 3, 0, 0]
-        nine = np.roll(counts, 1).reshape(9, 2).sum(axis=1)
-        expected = 2 * np.minimum(nine / (2 * np.linalg.norm(nine)), 0.2)
-        (features,) = HOGFeatures(8).cells([image])
-        np.testing.assert_allclose(features[2, 3, 18:27], expected, atol=1e-4)
 
 
 def test_features_know_kinds_of_images():
@@ -153,63 +124,6 @@ def test_bad_images_are_refused(images, message):
 def test_a_pyramid_has_a_level():
     with pytest.raises(ValueError, match="scales is empty"):
         HOGFeatures().pyramid(random_image(0, (16, 16)), [])
-
-
-# ---- scores -------------------------------------------------------------------------------------
-
-
-@settings(max_examples=30, deadline=None)
-@given(
-    st.integers(1, 6),
-    st.integers(1, 6),
-    st.tuples(st.floats(-1, 1), st.floats(0.01, 2), st.floats(-1, 1), st.floats(0.01, 2)),
-    SEEDS,
-)
-def test_distance_transform(n_rows, n_columns, deformation, seed):
-    scores = np.random.default_rng(seed).normal(size=(n_rows, n_columns)).astype(np.float32)
-    best, locations = _histrs.distance_transform(scores, deformation)
-    expected = oracle.distance_transform(
-        scores.astype(float), deformation, np.arange(n_rows), np.arange(n_columns)
-    )
-    np.testing.assert_allclose(best, expected, atol=1e-9)
-    assert (locations >= 0).all()
-    assert (locations < [n_rows, n_columns]).all()
-
-
-@pytest.mark.simd_paths
-@pytest.mark.parametrize("dtype", [np.uint8, np.uint16])
-def test_scores_of_codes_are_inner_products_of_sparse_features(dtype):
-    rng = np.random.default_rng(0)
-    padding, n_blocks, n_codes = 1, 3, 7
-    shapes = [(9, 11), (5, 6)]
-    levels = [rng.integers(0, n_codes, (*shape, n_blocks)).astype(dtype) for shape in shapes]
-    cells = np.concatenate([level.reshape(-1, n_blocks) for level in levels])
-    tables = [
-        rng.normal(size=(*size, n_blocks, n_codes)).astype(np.float32)
-        for size in [(3, 2), (2, 3), (4, 4)]
-    ]
-    springs = [(0.1, 0.3, -0.2, 0.4), (0.0, 1.0, 0.0, 0.05)]
-    anchors = [(1, -1), (2, 0)]
-    parts = list(zip(tables[1:], anchors, springs, strict=True))
-    model = _histrs.PartModel([(tables[0], -0.5, parts)])
-    expected = oracle.component_scores(
-        [oracle.expanded(level, n_codes) for level in levels], 1, 1, padding, tables[0], -0.5, parts
-    )
-    for n_threads in (1, 2, 7):
-        scores, numbers = model.placements(cells, (shapes, 1, padding), -np.inf, n_threads)
-        np.testing.assert_allclose(scores, expected.ravel(), atol=1e-5)
-        np.testing.assert_array_equal(numbers[:, 2:4], np.argwhere(expected > -np.inf))
-    # The parts are where the score says that they are.
-    for score, row in zip(scores, numbers, strict=True):
-        locations = row[2:].reshape(-1, 2)
-        total = -0.5
-        for k, (table, location) in enumerate(zip(tables, locations, strict=True)):
-            sparse = oracle.expanded(levels[1 if k == 0 else 0], n_codes)
-            total += oracle.filter_scores(sparse, table)[tuple(location)]
-            if k:
-                away = location - (2 * locations[0] - padding + anchors[k - 1])
-                total -= np.dot(springs[k - 1], [away[0], away[0] ** 2, away[1], away[1] ** 2])
-        assert abs(total - score) < 1e-5
 
 
 # ---- evaluation ---------------------------------------------------------------------------------

@@ -42,16 +42,7 @@ from histrs.prototypes import (
 )
 from histrs.prototypes._base import SelectedPrototypes
 from histrs.quantization import CodeNeighbors, ProductQuantizer
-from histrs.spd import (
-    CSP,
-    MDM,
-    CommonRange,
-    Potato,
-    SPDProjection,
-    TangentSpace,
-    Whitening,
-    _base,
-)
+from histrs.spd import CSP, MDM, CommonRange, Potato, SPDProjection, TangentSpace, Whitening, _base
 from histrs.streaming import (
     MomentGroupLasso,
     MomentLasso,

@@ -11,8 +11,6 @@ from scipy.spatial.distance import cdist
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._calibration import likely_inverse_temperature
-from histrs._solvers.lanczos import Lanczos
-from histrs._solvers.log_det import lanczos_log_det, largest_eigenvalue_bound, rademacher
 from histrs.descriptors import BagOfVisualWords, FisherVector
 from histrs.feature_selection import SelectRelevant
 from histrs.gaussian_process import (
@@ -91,32 +89,6 @@ def test_features_of_any_size(rng, options, scale, weights):
         # Where the solver stopped early, bounds times the unit may be beyond a double.
         assert np.isfinite(std).all() or (weights is None and size == 1e300)
         assert (std >= 0.0).all()
-
-
-@pytest.mark.parametrize("exponent", [-600, 600, 900])
-def test_quadratures_of_matrices_of_any_size(rng, exponent):
-    root = rng.normal(size=(60, 60))
-    A = root @ root.T + 60 * np.eye(60)
-    Z = rademacher(60, 8, rng)
-    unit = lanczos_log_det(lambda V: A @ V, Z, derivative=True)
-    scaled = lanczos_log_det(lambda V: np.ldexp(A @ V, exponent), Z, derivative=True)
-    assert scaled.value == pytest.approx(unit.value + 60 * exponent * np.log(2.0), rel=1e-9)
-    np.testing.assert_allclose(
-        np.ldexp(scaled.V @ scaled.V.T, exponent), unit.V @ unit.V.T, rtol=1e-6, atol=1e-12
-    )
-    lanczos = Lanczos(lambda V: np.ldexp(A @ V, exponent), Z, keep_basis=True, max_steps=60)
-    lanczos.run(60)
-    values, _ = next(iter(lanczos.tridiagonals())).eigen()
-    np.testing.assert_allclose(np.ldexp(values[-1], -exponent), np.linalg.eigvalsh(A)[-1])
-
-
-def test_a_bound_from_a_vector_of_any_size(rng):
-    A = rng.random((20, 20))
-    A = A @ A.T
-    largest = np.linalg.eigvalsh(A)[-1]
-    for size in (1e-200, 1.0, 1e200):
-        bound = largest_eigenvalue_bound(lambda V: 1e200 * (A @ V), size * rng.random(20), 1e300)
-        assert largest <= bound / 1e200 <= 1.2 * largest
 
 
 @ignore_iterations
@@ -591,11 +563,6 @@ def test_intervals_between_samples_of_any_length_have_a_bound(rng):
 
 
 # ---- parameters at the ends of their ranges ------------------------------------------------------
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(0)
 
 
 @pytest.mark.parametrize("parameter", ["gamma", "tol"])

@@ -87,39 +87,6 @@ def test_probabilities_are_those_of_all_models(rng, n_outputs):
     np.testing.assert_allclose(chain.run(1500, 100, quiet), expected, atol=0.03)
 
 
-def test_updates_are_what_computing_anew_gives(rng):
-    X, y = additive(rng, n=30, d=5)
-    shapes = np.stack([components(x) for x in X.T], axis=1)
-    Y = (y - y.mean())[:, None]
-    chain = Chain(shapes, Y, np.sum(Y**2), 30, 5, rng)
-    for d, variance in ((2, 0.3), (0, 1.0), (2, 3.0), (4, 0.01), (0, 0.0)):
-        without = None
-        if chain.variances[d] > 0:
-            without = chain._without(np.array([d, 1]))
-        chain._change(d, 0.0)
-        if without is not None:
-            np.testing.assert_allclose(without[0][0], chain._grams[d], atol=1e-8)
-            np.testing.assert_allclose(without[1][0], chain._slopes[d], atol=1e-8)
-            assert without[2][0] == pytest.approx(chain._rest)
-        chain._change(d, variance)
-        found = chain._P.copy(), chain._grams.copy(), chain._slopes.copy(), chain._rest
-        chain._refresh()
-        for a, b in zip(found, (chain._P, chain._grams, chain._slopes, chain._rest), strict=True):
-            np.testing.assert_allclose(a, b, atol=1e-9)
-    C = np.eye(30) + sum(
-        v * Z @ Z.T for v, Z in zip(chain.variances, shapes.swapaxes(0, 1), strict=True)
-    )
-    np.testing.assert_allclose(chain._P, np.linalg.inv(C), atol=1e-10)
-
-
-@pytest.mark.parametrize("n", [1, 3, 4, 30, 1000, 10**6])
-def test_variances_that_data_can_tell_of(n):
-    slabs = slab_variances(n)
-    assert slabs[-1] == pytest.approx(10.0)
-    assert len(slabs) == 1 or slabs[0] == pytest.approx(30.0 / n)
-    assert np.all((slabs[1:] / slabs[:-1] > 2.0) & (slabs[1:] / slabs[:-1] < 4.5))
-
-
 def test_the_largest_set_below_the_rate():
     p = np.array([0.2, 0.99, 0.9, 0.0, 0.75])
     assert least_false(p, 0.1).tolist() == [False, True, True, False, False]

@@ -22,7 +22,6 @@ from histrs.gaussian_process._learning.feature_weights import (
     _best_number_of_steps,
     _Path,
     _squares,
-    relevant_weights,
 )
 from histrs.gaussian_process.kernels import Intersection
 from tests.helpers import build, of_terms
@@ -164,8 +163,7 @@ def test_the_unit_of_all_columns_does_not_matter(rng, exponent):
 
 
 @pytest.mark.parametrize(
-    "fixed",
-    [{"optimizer": None}, {"noise_bounds": "fixed"}, {"amplitude_bounds": "fixed"}],
+    "fixed", [{"optimizer": None}, {"noise_bounds": "fixed"}, {"amplitude_bounds": "fixed"}]
 )
 def test_given_noise_and_amplitude_are_of_columns_by_their_spread(rng, fixed):
     X, y = counts(rng)
@@ -229,15 +227,6 @@ def test_rows_that_come_and_go_leave_the_weights(rng):
     model = IntersectionGPRegressor(random_state=0).fit(X, y)
     model.partial_fit(np.ones((5, 40)), np.zeros(5)).forget([0, 1])
     assert is_unweighted(model)
-
-
-@pytest.mark.parametrize("make", [counts, units])
-def test_distributed_rows_tell_the_same(rng, make):
-    array = pytest.importorskip("dask.array", reason="needs dask: histrs[dask]")
-    X, y = make(rng, 200)
-    model = IntersectionGPRegressor(random_state=0).fit(array.from_array(X, chunks=(70, 2)), y)
-    expected = IntersectionGPRegressor(random_state=0).fit(X, y)
-    np.testing.assert_allclose(model.feature_weights_, expected.feature_weights_, rtol=1e-12)
 
 
 @pytest.mark.parametrize("smoothness", ["cubic", "both"])
@@ -403,15 +392,6 @@ def test_transformed_features_are_weighted():
         np.sqrt(X), y
     )
     np.testing.assert_allclose(model.feature_weights_, roots.feature_weights_, rtol=1e-6)
-
-
-@pytest.mark.parametrize(("n", "y"), [(1, 1.0), (4, 1.0), (40, 0.0)])
-def test_what_tells_nothing_leaves_the_start(rng, n, y):
-    start = np.array([1.0, 2.0])
-    weights = relevant_weights(
-        rng.random((n, 2)), y * rng.normal(size=(n, 1)), start, None, np.random.default_rng(0), 1
-    )
-    np.testing.assert_array_equal(weights, start)
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array], ids=["dense", "CSR"])

@@ -23,9 +23,7 @@ from histrs.gaussian_process import (
     SPDGPRegressor,
 )
 from histrs.gaussian_process._bound import all_pairs as system
-from histrs.gaussian_process._bound.all_pairs import (
-    StoredBound,
-)
+from histrs.gaussian_process._bound.all_pairs import StoredBound
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._learning import problem
 from histrs.gaussian_process._systems.system import System

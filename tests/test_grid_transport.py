@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
 
-from histrs import _histrs
 from histrs.cluster import MetricKMeans
 from histrs.metrics import emd_distances, sinkhorn_distances
 from histrs.neighbors import MetricKNNClassifier
@@ -33,11 +33,7 @@ STRENGTHS = [20.0, 200.0, 700.0, 3000.0, 40_000.0]
 
 def matrix(grid):
     return grid_ground_distance(
-        grid.shape_of_grid,
-        grid.metric,
-        power=grid.power,
-        spacing=grid.spacing,
-        cyclic=grid.cyclic,
+        grid.shape_of_grid, grid.metric, power=grid.power, spacing=grid.spacing, cyclic=grid.cyclic
     )
 
 
@@ -102,18 +98,6 @@ def test_distances_of_large_images_are_their_definition(rng):
     np.testing.assert_allclose(found, expected, rtol=1e-8)
 
 
-def test_pot_has_the_same_barycentre_of_images(rng):
-    ot = pytest.importorskip("ot")
-    grid = GridDistance((12, 12), spacing=1 / 11)
-    X = images(rng, 3, np.empty((144, 144)))
-    reg = 0.05
-    expected = ot.bregman.convolutional_barycenter2d(
-        X.reshape(3, 12, 12), reg, stopThr=1e-13, numItermax=20_000
-    )
-    found = sinkhorn_barycenter(X, M=grid, reg=reg, tol=1e-10)
-    np.testing.assert_allclose(found.reshape(12, 12), expected, atol=1e-9)
-
-
 def test_estimators_take_grids(rng):
     grid = GridDistance((5, 5))
     M = matrix(grid)
@@ -130,22 +114,13 @@ def test_estimators_take_grids(rng):
         for m in (M, grid)
     ]
     np.testing.assert_array_equal(*(model.fit_predict(X) for model in clusters))
-    model = HistogramCompressor(compression=0.2, M=grid, reg=1.0, random_state=0).fit(X, y)
-    assert model.score(X, y) > 0.7
-
-
-def test_the_gradient_of_prototypes_is_that_of_the_matrix(rng):
-    grid = GRIDS[0]
-    M = matrix(grid)
-    X, H = images(rng, 6, M), images(rng, 3, M)
-    labels, of_prototypes = np.arange(6) % 3, np.arange(3)
-
-    def loss(m):
-        arguments = X, labels, H, of_prototypes, None, m, M.max() / 30, 1.0, 1e-12, 20_000, None, 1
-        return _histrs.histogram_compression_loss(*arguments)[:2]
-
-    for expected, found in zip(loss(M), loss(grid.axes), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-9)
+    models = [
+        HistogramCompressor(compression=0.2, M=m, reg=1.0, max_iter=2, random_state=0)
+        for m in (M, grid)
+    ]
+    with pytest.warns(ConvergenceWarning):
+        prototypes = [model.fit(X, y).prototypes_ for model in models]
+    np.testing.assert_allclose(*prototypes, rtol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,6 @@ from scipy import optimize, sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from histrs import _histrs
-from histrs._checks.validation import canonical, to_core
 from histrs._solvers.log_det import (
     lanczos_log_det,
     largest_eigenvalue_bound,
@@ -127,20 +125,6 @@ def test_tables_of_generalised_kernels_are_within_their_bound(rng, interpolation
     error = np.abs(table.predict(X_star) - exact.predict(X_star))
     assert (error <= table.quantization_error_bound_ * (1 + 1e-12)).all()
     assert error.max() > 0
-
-
-@given(data=st.data())
-def test_forms_are_those_of_each_feature(data):
-    X = data.draw(histograms((0, 40), (1, 12), format="any", scale="mixed"))
-    V = np.random.default_rng(0).normal(size=(X.shape[0], data.draw(st.integers(0, 18))))
-    x = dense(X).astype(np.float64)
-    columns = _histrs.SortedColumns(to_core(canonical(X)), 2)
-    forms = columns.quadratic_forms(V, 2)
-    assert forms.shape == (X.shape[1], V.shape[1])
-    for d, form in enumerate(forms):
-        K = np.minimum(x[:, d, None], x[:, d])
-        scale = np.einsum("ik,ij,jk->k", np.abs(V), K, np.abs(V))
-        assert (np.abs(form - np.einsum("ik,ij,jk->k", V, K, V)) <= 1e-12 * scale).all()
 
 
 def test_single_precision_is_transformed_in_double(rng):
@@ -627,11 +611,13 @@ def test_a_search_that_runs_out_of_steps_says_so(rng, monkeypatch, optimizer):
     assert model.log_marginal_likelihood() == pytest.approx(best, rel=1e-6)
 
 
-def test_a_start_that_cannot_be_solved_is_passed_over(rng):
+@pytest.mark.parametrize(
+    "search", [LikelihoodSearch("nelder-mead", log_det="bound"), LikelihoodSearch()], ids=str
+)
+def test_a_start_that_cannot_be_solved_is_passed_over(rng, search):
     """With rows that repeat, a noise that vanishes beside the kernel leaves a singular matrix."""
     X, y = smooth(rng, 30)
     X, y = np.vstack([X, X]), np.hstack([y, y])
-    search = LikelihoodSearch("nelder-mead", log_det="bound")
     model = IntersectionGPRegressor(
         Constant(1.0, "fixed") * Intersection(),
         noise_bounds=(1e-30, 1e3),

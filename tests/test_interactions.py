@@ -1,7 +1,6 @@
 """Pairs of features in additive Gaussian processes."""
 
 import pickle
-from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,23 +10,16 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_iris
+from sklearn.metrics import log_loss
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._bound.pairs import (
-    knots_of,
-)
-from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
+from histrs.gaussian_process._bound.pairs import knots_of
 from histrs.gaussian_process._learning import pairs as choice
-from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
-from histrs.gaussian_process._learning.pairs import (
-    scores_without_pairs_of,
-    strongest_pairs,
-)
+from histrs.gaussian_process._learning.pairs import strongest_pairs
 from histrs.gaussian_process.kernels import Interactions, Intersection
 from tests.helpers import assert_slope, build
 from tests.oracles import interactions as oracle
 from tests.oracles import intersection
-from tests.oracles.intersection import intersection_kernel
 
 KEPT = {
     "optimizer": None,
@@ -252,6 +244,17 @@ def test_pairs_of_noise_weigh_little():
         Intersection() + Interactions(found.interactions_), random_state=0
     ).fit(X, y)
     assert found.interaction_weight_ < 0.3 * given.interaction_weight_
+
+
+def test_classes_of_noise_are_no_more_certain_for_pairs():
+    """Rows that calibrate them did not choose the pairs."""
+    losses = []
+    for seed in (2, 3):
+        rng = np.random.default_rng(seed)
+        X, y = rng.random((1620, 20)), rng.integers(0, 2, 1620)
+        model = IntersectionGPClassifier(Intersection() + Interactions(5), random_state=0)
+        losses.append(log_loss(y[120:], model.fit(X[:120], y[:120]).predict_proba(X[120:])))
+    assert np.mean(losses) < np.log(2.0) + 0.03
 
 
 @pytest.mark.parametrize("options", SOLVERS)
@@ -501,95 +504,3 @@ def test_pairs_are_in_the_order_of_what_they_explain(rng, n_outputs):
     for n_pairs in (1, 4, 99):
         pairs = strongest_pairs(X, residuals, np.ones(5), n_pairs, 7, no_rng)
         assert pairs.tolist() == [list(pair) for pair in expected[:n_pairs]]
-
-
-# ---- how much they weigh -----------------------------------------------------------------------
-
-
-def model_of(X, y, sample_weight=None, **options):
-    given = {"optimizer": None, "noise": 0.2, "amplitude": 0.7, "feature_weights": None}
-    model = build(IntersectionGPRegressor, **{**given, **options})
-    return model.fit(X, y, sample_weight=sample_weight)
-
-
-def problem_of(model, X, Y):
-    return model._problem(X, Y, model.sample_weight_fit_)
-
-
-@each("weighted", [False, True])
-def test_rows_are_scored_by_fits_that_have_chosen_pairs_without_them(rng, weighted):
-    X, Y = rng.random((40, 3)), rng.normal(size=(40, 2))
-    # A feature that varies in one row alone: without it, no pair of it tells anything.
-    X[:, 1:] = np.eye(40)[:, [7]]
-    X[8:20, 2] = 1.0
-    weight = rng.uniform(0.5, 2.0, 40) if weighted else None
-    model = model_of(X, Y[:, 0], weight, n_interactions=1, n_interaction_knots=4)
-    posterior = model._state()["_posterior"]
-    system = posterior.system
-    found = scores_without_pairs_of(problem_of(model, X, Y), model._asked.terms.pairs, posterior)
-    share = model.sample_weight_fit_ if weighted else np.ones(40)
-    order = np.random.default_rng(model._seed).permutation(40)
-    for fold in range(5):
-        held = np.sort(order[fold::5])
-        kept = np.setdiff1d(np.arange(40), held)
-        K = intersection_kernel(X, X[kept]) + system.kernel.intercept_variance
-        A = np.diag(posterior.noise[0] / posterior.amplitude[0] / share[kept])
-        alpha = np.linalg.solve(K[kept] + A, Y[kept])
-        alpha /= np.linalg.norm(alpha, axis=0)
-        gains = slow_gains(X[kept], alpha, 4)
-        pair = max(gains, key=gains.__getitem__)
-        if gains[pair] > 0.0:
-            knots = [knots_of(X[kept, d], 4) for d in pair]
-            part = oracle.pair_kernel(X, X[kept], X[kept], pair, knots)
-            K += system.kernel.interaction_weight * part
-        expected = K[held] @ np.linalg.solve(K[kept] + A, Y[kept])
-        np.testing.assert_allclose(found[held], expected, rtol=1e-5, atol=1e-7)
-
-
-def test_of_many_rows_some_tell_the_pairs(monkeypatch, rng):
-    seen = []
-    monkeypatch.setattr(choice, "_gains", lambda X, residuals, _: seen.append((X, residuals)) or ())
-    rows = np.arange(50.0)[:, None]
-    monkeypatch.setattr(choice, "_MOST_SEARCHED", 50)
-    strongest_pairs(rows, rows, np.ones(1), 1, 7, no_rng)
-    monkeypatch.setattr(choice, "_MOST_SEARCHED", 40)
-    strongest_pairs(rows, rows, np.ones(1), 1, 7, lambda: rng)
-    for (X, residuals), n in zip(seen, (50, 40), strict=True):
-        np.testing.assert_array_equal(X, residuals)
-        assert len(np.unique(X)) == len(X) == n
-
-
-KERNEL = GeneralizedKernel(intercept_variance=0.5)
-
-
-def likelihood_of_pairs(model, X, Y):
-    asked = model._asked.terms.pairs
-    return choice.likelihood_of_pairs(problem_of(model, X, Y), asked, values_of())
-
-
-def values_of(kernel=KERNEL, noise=0.2, amplitude=0.7):
-    return Hyperparameters(np.array([noise]), np.array([amplitude]), kernel)
-
-
-def test_halves_have_one_best_amplitude(rng):
-    X, Y = rng.random((61, 4)), rng.normal(size=(61, 1))
-    model = model_of(X, Y[:, 0], n_interactions=1, n_interaction_knots=4)
-    likelihood = likelihood_of_pairs(model, X, Y)
-    assert likelihood.has_gradient
-    kernel = values_of().kernel
-    spectrum = likelihood.spectrum(kernel)
-    assert spectrum.n_rows == 61
-    best = spectrum.best_amplitude(0.4, slice(0, 1))
-    at = [
-        likelihood.evaluate(values_of(kernel, 0.4 * a, a)).value
-        for a in (0.99 * best, best, 1.01 * best)
-    ]
-    assert at[1] > max(at[0], at[2])
-    assert at[0] == pytest.approx(at[2], abs=1e-4)
-    found = spectrum.evaluate(Scales(0.4 * best, best), slice(0, 1))
-    assert found.value == pytest.approx(at[1])
-    assert not spectrum.refine()
-    parts = [part.diagonal_mean(replace(values_of(), kernel=replace(kernel, pairs=pairs)))
-             for part, pairs in likelihood._halves]  # fmt: skip
-    mean = likelihood.diagonal_mean(values_of())
-    assert mean == pytest.approx(sum(parts) / 2)

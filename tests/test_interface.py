@@ -80,33 +80,6 @@ def test_predictions_and_features_have_a_type(name):
     assert annotation not in (inspect.Signature.empty, "Any"), annotation
 
 
-def test_shared_descriptions_stand_where_they_are_named():
-    @_estimator.documented({"alpha": "\nalpha : float\n    Strength.\n"}, {"beta": "beta : int"})
-    class Model:
-        """A model.
-
-        Parameters
-        ----------
-        {alpha}
-        {beta}
-
-        Notes
-        -----
-        In a line {alpha} stays, as does {} alone.
-        """
-
-        def fit(self):
-            """Fit.
-
-            {beta}
-            """
-
-    assert inspect.getdoc(Model.fit) == "Fit.\n\nbeta : int"
-    text = inspect.getdoc(Model)
-    assert "----------\nalpha : float\n    Strength.\nbeta : int\n\nNotes" in text
-    assert "In a line {alpha} stays" in text
-
-
 def test_no_description_is_left_out():
     for value in METHODS.values():
         assert not _estimator._LINE.search(value.__doc__ or "")

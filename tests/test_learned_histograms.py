@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.optimize import approx_fprime
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
@@ -18,8 +17,6 @@ from histrs import _histrs
 from histrs.metrics import sinkhorn_distances
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, HistogramCompressor, _decisive, _gamma
-from histrs.prototypes._divergence import Divergence
-from histrs.prototypes._transport_loss import TransportLoss
 from histrs.transport import grid_ground_distance
 from tests.oracles import prototypes as oracle
 from tests.oracles import transport
@@ -74,22 +71,6 @@ def test_the_loss_is_its_definition(n, m, d, strength, gamma, seed):
     assert error <= 1e-11
 
 
-@pytest.mark.parametrize("reg", [0.2, 0.5, 3.0])
-@pytest.mark.parametrize("gamma", [0.3, 1.0, 3.0])
-def test_gradient_by_finite_differences(rng, reg, gamma):
-    (X, y), (H, labels) = histograms(rng, 12, 5), histograms(rng, 4, 5)
-    weights = np.log(H + 0.05)
-    options = {"M": line(5), "reg": reg, "gamma": gamma, "tol": 1e-12, "n_threads": 1}
-    loss = TransportLoss(X, y, labels, **options)
-    expected = approx_fprime(weights.ravel(), lambda w: loss(w.reshape(4, 5), None)[0], 1e-6)
-    gradient = loss(weights, None)[1].ravel()
-    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=2e-6)
-    some = np.array([7, 0, 1, 2])
-    expected = approx_fprime(weights.ravel(), lambda w: loss(w.reshape(4, 5), some)[0], 1e-6)
-    gradient = loss(weights, some)[1].ravel()
-    np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=2e-6)
-
-
 def test_a_regularisation_that_needs_logarithms(rng):
     (X, y), (H, labels) = histograms(rng, 6), histograms(rng, 3)
     H = (H + 0.01) / (H + 0.01).sum(axis=1, keepdims=True)
@@ -103,23 +84,6 @@ def test_a_regularisation_that_needs_logarithms(rng):
     p = softmax(-0.01 * exact, axis=1)
     own = (p * (y[:, None] == labels)).sum(axis=1)
     np.testing.assert_allclose(loss, -np.log(own).sum(), rtol=0.05)
-
-
-def test_the_core_refuses(rng):
-    (X, y), (H, labels) = histograms(rng, 6), histograms(rng, 3)
-    M = line(8)
-    with pytest.raises(ValueError, match="number of labels of X is 5, expected 6"):
-        evaluate(X, y[:5], H, labels, M)
-    with pytest.raises(ValueError, match="every class of X needs a prototype"):
-        evaluate(X, y, H[:2], labels[:2], M)
-    with pytest.raises(ValueError, match="gamma = 0 is out of range"):
-        evaluate(X, y, H, labels, M, gamma=0.0)
-    with pytest.raises(ValueError, match=r"M = 9 is out of range: .* symmetric"):
-        evaluate(X, y, H, labels, M + np.eye(8)[::-1] * np.tri(8) * 2)
-    with pytest.raises(ValueError, match="number of starts is 160, expected 144"):
-        evaluate(X, y, H, labels, M, starts=np.zeros((4, 5, 8), dtype=np.float32))
-    with pytest.raises(ValueError, match=r"Y\[2\] sums to 2"):
-        evaluate(X, y, H * np.array([[1], [1], [2]]), labels, M)
 
 
 # ---- the estimator --------------------------------------------------------------------------
@@ -395,42 +359,3 @@ def test_what_is_taken_off_the_costs_decides_with_them(rng, container, largest):
             softmax(-inverse_temperature * (exact - own), axis=1),
             atol=1e-6,
         )
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_distances_are_divergences_less_what_depends_on_the_row(rng, dtype):
-    X, H = rng.dirichlet(np.ones(8), 7), rng.dirichlet(np.ones(8), 3)
-    M = grid_ground_distance(8)
-    found = Divergence(M, 0.4, 1).to(H, X.astype(dtype))
-    assert found.dtype == np.float64
-    options = {"M": M, "reg": 0.4, "cost": "regularized", "tol": 1e-9, "max_iter": 5000}
-    both = sinkhorn_distances(X, H, **options)
-    own = np.diag(sinkhorn_distances(H, H, **options))
-    tolerance = 1e-7 if dtype is np.float64 else 1e-5
-    np.testing.assert_allclose(found, both - own / 2, atol=tolerance)
-
-
-def test_optuna_is_quiet_while_it_searches(monkeypatch):
-    optuna = pytest.importorskip(
-        "optuna", reason="Optuna is not installed: pip install histrs[tune]"
-    )
-    monkeypatch.setattr(_gamma, "_TRIALS", 3)
-    before = optuna.logging.get_verbosity()
-    seen = []
-
-    def accuracy(factor):
-        seen.append(optuna.logging.get_verbosity())
-        if len(seen) > 3:
-            raise KeyboardInterrupt
-        return factor
-
-    optuna.logging.set_verbosity(optuna.logging.INFO)
-    try:
-        _gamma._by_optuna(accuracy, 0)
-        assert optuna.logging.get_verbosity() == optuna.logging.INFO
-        with pytest.raises(KeyboardInterrupt):
-            _gamma._by_optuna(accuracy, 0)
-        assert optuna.logging.get_verbosity() == optuna.logging.INFO
-    finally:
-        optuna.logging.set_verbosity(before)
-    assert seen == [optuna.logging.WARNING] * 4

@@ -325,15 +325,6 @@ def test_further_rows_are_as_a_fit_of_all():
     np.testing.assert_allclose(model._of_classes.scores(model._rows)[:, 0], expit(f), atol=2e-3)
 
 
-def test_weights_are_repeats_of_rows():
-    X, y = rows(200)
-    w = np.random.default_rng(1).integers(1, 4, 200)
-    model = TabularGPClassifier(members=["levels"], random_state=0)
-    weighted = model.fit(X, y, sample_weight=w).predict_proba(X)
-    repeated = model.fit(np.repeat(X, w, axis=0), np.repeat(y, w)).predict_proba(X)
-    np.testing.assert_allclose(weighted, repeated, atol=1e-6)
-
-
 @pytest.mark.slow
 def test_probabilities_near_0_and_1_are_told_apart():
     rng = np.random.default_rng(0)

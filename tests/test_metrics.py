@@ -49,7 +49,6 @@ from histrs.prototypes import (
     ReducedNN,
 )
 from histrs.quantization import ProductQuantizer
-from histrs.quantization._metrics import METRICS as CODE_METRICS_OF_KMEANS
 from histrs.spd import CSP, MDM, Potato, TangentSpace, Whitening
 from histrs.spd._geometry import GEOMETRIES
 from histrs.spd._geometry import MetricName as MeanMetricName
@@ -399,10 +398,6 @@ def test_names_of_the_registry_are_those_of_its_types():
     assert set(get_args(CovarianceKernelName)) == set(COVARIANCE_KERNELS)
     assert set(get_args(CodeMetricName)) == CODE_METRICS
     assert set(get_args(MeanMetricName)) == set(GEOMETRIES)
-
-
-def test_what_the_registry_says_of_codewords_is_there():
-    assert set(CODE_METRICS_OF_KMEANS) == CODE_METRICS
 
 
 @pytest.mark.parametrize("name", sorted(COVARIANCE_KERNELS))

@@ -2,20 +2,14 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.metrics import log_loss
 
-from histrs import _histrs
-from histrs._checks.validation import to_core
 from histrs.gaussian_process import MinMaxGPClassifier, MinMaxGPRegressor, Solver
 from histrs.gaussian_process._learning import problem
 from histrs.gaussian_process.kernels import Constant, MinMax
-from histrs.testing import histograms
 from tests.helpers import assert_close
-from tests.oracles import intersection, minmax
 from tests.test_minmax_gp import NOISE, counts, covariance
 from tests.test_minmax_gp import given as options
 
@@ -40,28 +34,6 @@ def definition(X, y, X_star, r):
     spread = np.sqrt(np.average((y - level) ** 2, axis=0, weights=r))
     latent = np.diag(covariance(X_star, X_star, 0.3, size) - k.T @ np.linalg.solve(A, k))
     return level + k.T @ np.linalg.solve(A, y - level), spread * np.sqrt(latent + NOISE)
-
-
-@given(
-    X=histograms((0, 9), (0, 7), scale=st.sampled_from([1.0, 1e-20, 1e20])),
-    minmax_weight=st.sampled_from([0.0, 0.7, 1.0]),
-    n_threads=st.sampled_from([1, 2, 7]),
-)
-def test_products_are_their_definition(X, minmax_weight, n_threads):
-    rows = sparse.csr_array(X) if sparse.issparse(X) else np.asarray(X)
-    dense = (X.toarray() if sparse.issparse(X) else np.asarray(X)).astype(np.float64)
-    if np.any(dense.sum(axis=1) > 1e38):
-        return
-    v = np.random.default_rng(0).normal(size=(len(dense), 3))
-    minima = intersection.intersection_kernel(dense, dense).reshape(len(dense), len(dense))
-    unit = max(float(np.max(minima, initial=0.0)), 1e-300)
-    K = minmax_weight * minmax.minmax_kernel(dense, dense) + 0.2 / unit * minima
-    found = _histrs.StoredMinima(to_core(rows), n_threads).product(
-        minmax_weight, 0.2 / unit, v, n_threads
-    )
-    # What is no whole number is kept in single precision, whose smallest numbers are 1e-45.
-    if unit > 1e-30:
-        assert np.all(np.abs(found - K @ v) <= 1e-5 * (1.0 + np.abs(K) @ np.abs(v)))
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
@@ -194,9 +166,7 @@ def test_classes_of_many_rows_are_those_of_a_factor(rng, monkeypatch):
     assert np.all(few.n_iter_ == 1)
     assert few.std_error_ == 0.0
     for found, right in zip(
-        many.latent_mean_and_variance(X[200:]),
-        few.latent_mean_and_variance(X[200:]),
-        strict=True,
+        many.latent_mean_and_variance(X[200:]), few.latent_mean_and_variance(X[200:]), strict=True
     ):
         assert_close(found, right, 0.1)
     losses = [log_loss(labels[200:], model.predict_proba(X[200:])) for model in (many, few)]

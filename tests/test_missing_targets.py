@@ -495,58 +495,6 @@ def test_fits_whose_targets_stay_together_keep_their_history():
     assert not any(hasattr(fit, "optimization_history_") for fit in parted)
 
 
-def test_posteriors_of_an_unpickled_model_are_made_once(monkeypatch):
-    X, Y = data("intersection")
-    model = pickle.loads(pickle.dumps(make("intersection").fit(X, Y)))
-    made = []
-    original = IntersectionGPRegressor._posterior_of
-
-    def counted(self, state):
-        made.append(self)
-        return original(self, state)
-
-    monkeypatch.setattr(IntersectionGPRegressor, "_posterior_of", counted)
-    for _ in range(3):
-        model.predict(X, return_std=True)
-    assert len(made) == 3
-
-
-@pytest.mark.parametrize("kind", ["intersection", "cg", "minmax", "spd"])
-@pytest.mark.parametrize("optimizer", [None, "l-bfgs-b"])
-def test_a_part_of_the_targets_is_as_a_fit_of_these(kind, optimizer):
-    X, Y = data(kind, n=30)
-    Y = np.nan_to_num(Y)
-    noise = np.array([0.1, 0.2, 0.3, 0.4])
-    given = {"noise": noise} if optimizer is None else {}
-    model = make(kind, optimizer=optimizer, **given).fit(X, Y)
-    for targets in ([2, 0], [1]):
-        part = model._of_targets(np.array(targets))
-        assert part.Y_fit_.shape == (30, len(targets))
-        assert np.shape(part.noise_) == np.shape(part.amplitude_) == ((2,) if targets[1:] else ())
-        for found, of_all in zip(
-            part.predict(X, return_std=True), model.predict(X, return_std=True), strict=True
-        ):
-            assert_close(found, of_all[:, targets], 1e-9)
-        assert not hasattr(part, "optimization_history_")
-        copy = pickle.loads(pickle.dumps(part))
-        assert_close(copy.predict(X), part.predict(X), 1e-9)
-        if optimizer is None:
-            alone = make(kind, noise=noise[targets]).fit(X, Y[:, targets])
-            assert_close(part.dual_coef_, alone.dual_coef_, 100 * tolerance(kind))
-            np.testing.assert_allclose(part.theta_, alone.theta_)
-            assert part.log_marginal_likelihood() == pytest.approx(
-                alone.log_marginal_likelihood(), rel=1e-6
-            )
-            np.testing.assert_array_equal(part.noise, noise[targets])
-        else:
-            # In the order of noise and amplitude, each target its own.
-            scales = [np.atleast_1d(part.noise_), np.atleast_1d(part.amplitude_)]
-            n = 2 * len(targets)
-            assert_close(part.theta_[:n], np.log(np.concatenate(scales)), 1e-9)
-    # The model is as it was.
-    assert model.Y_fit_.shape == (30, 4)
-
-
 @pytest.mark.parametrize("further", [[1.0, np.nan], [np.nan, 1.0]])
 def test_a_row_that_misses_one_of_two_targets_parts_them(further):
     X, Y = data("intersection")

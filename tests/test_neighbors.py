@@ -9,25 +9,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 from scipy.spatial.distance import cdist
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.utils import get_tags
 
 from histrs import metrics
 from histrs.metrics import (
-    _euclidean,
     airm_distances,
     emd_distances,
     jbld_distances,
     sinkhorn_distances,
 )
-from histrs.metrics._bounds import airm_bounds, emd_bounds, is_metric, sinkhorn_bounds
+from histrs.metrics._bounds import airm_bounds, emd_bounds, sinkhorn_bounds
 from histrs.metrics._registry import METRICS as EVERY_METRIC
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor, _space
 from histrs.neighbors._search import nearest, nearest_by_bounds
 from histrs.testing import ground_distances, spd_matrices
 from histrs.transport import grid_ground_distance
-from histrs.transport._pairs import sinkhorn_of_pairs
 from tests.oracles import transport
 
 
@@ -544,26 +541,6 @@ def test_bounds_below_transport(M, metric, seed):
     assert sinkhorn_bounds(X, X, M=M, reg=reg, cost="regularized", n_jobs=1) is None
 
 
-def test_bounds_below_airm_do_not_depend_on_units(rng):
-    (X, _), (Y, _) = matrices(rng, 8), matrices(rng, 9)
-    units = np.array([1e-6, 1.0, 1e4])
-    expected = airm_bounds(X, Y, n_jobs=1)
-    found = airm_bounds(X * np.outer(units, units), Y * np.outer(units, units), n_jobs=1)
-    assert expected.max() > 1.0
-    np.testing.assert_allclose(found, expected, atol=1e-9)
-
-
-@pytest.mark.parametrize("bounds", [emd_bounds, sinkhorn_bounds])
-def test_bounds_below_transport_are_in_units_of_mass_and_ground_distance(rng, bounds):
-    X, _ = histograms(rng, 20)
-    params = {} if bounds is emd_bounds else {"reg": 0.2, "tol": 1e-3}
-    expected = bounds(X, X, M=M, **params, n_jobs=1)
-    assert expected.max() > 0.0 > expected.min()
-    for mass, length in ((2.0**20, 1.0), (1.0, 2.0**20), (1.0, 2.0**-20)):
-        found = bounds(mass * X, mass * X, M=length * M, **params, n_jobs=1)
-        np.testing.assert_allclose(found, mass * length * expected, rtol=1e-12)
-
-
 @pytest.mark.parametrize("metric", ["airm", "emd", "sinkhorn"])
 @pytest.mark.parametrize("k", [1, 3])
 def test_bounds_spare_distances(rng, monkeypatch, metric, k):
@@ -601,30 +578,6 @@ def test_bounds_spare_distances(rng, monkeypatch, metric, k):
     for ours, theirs in zip(found, [search() for search in searches], strict=True):
         np.testing.assert_allclose(ours[0], theirs[0], rtol=1e-7, atol=1e-9)
         np.testing.assert_array_equal(ours[1], theirs[1])
-
-
-def test_chosen_pairs_are_those_of_all(rng):
-    X, _ = histograms(rng, 30)
-    Y = X[::-1][:20]
-    rows, columns = rng.integers(0, 30, size=400), rng.integers(0, 20, size=400)
-    for metric in ("sinkhorn", "emd"):
-        own = EVERY_METRIC[metric]
-        D = own.distances(X, Y, **PARAMS[metric])
-        found = own.of_pairs(X, Y, rows, columns, n_jobs=2, **PARAMS[metric])
-        np.testing.assert_allclose(found, D[rows, columns], rtol=1e-6, atol=1e-9)
-    params = PARAMS["sinkhorn"]
-    regularized = sinkhorn_of_pairs(X, Y, rows, columns, cost="regularized", **params)
-    D = sinkhorn_distances(X, Y, cost="regularized", **params)
-    np.testing.assert_allclose(regularized, D[rows, columns], rtol=1e-6, atol=1e-9)
-    bits = [
-        sinkhorn_of_pairs(X, Y, rows, columns, n_jobs=n_jobs, **params).tobytes()
-        for n_jobs in (1, 2, 7)
-    ]
-    assert bits[0] == bits[1] == bits[2]
-    with pytest.raises(ValueError, match="last row of Y that a pair names is 20, expected 19"):
-        sinkhorn_of_pairs(X, Y, rows, np.full(400, 20), **params)
-    with pytest.warns(ConvergenceWarning, match="pairs did not converge in 2 iterations"):
-        sinkhorn_of_pairs(X, Y, rows, columns, **{**params, "max_iter": 2})
 
 
 def test_a_callable_has_parameters(rng):
@@ -675,20 +628,6 @@ def test_what_was_fitted_answers_whatever_is_set_later(rng):
     before = model.kneighbors(X)[0]
     model.set_params(metric="euclidean", metric_params=None)
     np.testing.assert_array_equal(model.kneighbors(X)[0], before)
-
-
-@pytest.mark.parametrize(("size", "dtype"), [(1.0, np.float32), (1e30, np.float64)])
-def test_single_precision_is_kept_where_it_holds_squares(rng, monkeypatch, size, dtype):
-    X = (size * rng.random((20, 3))).astype(np.float32)
-    computed = []
-
-    def distances(X, Y, *, n_jobs):
-        computed.extend([X.dtype, Y.dtype])
-        return cdist(X, Y)
-
-    monkeypatch.setattr(_euclidean, "pairwise_distances", distances)
-    MetricKNNClassifier(1, metric="euclidean").fit(X, np.arange(20) % 2).predict(X)
-    assert set(computed) == {np.dtype(dtype)}
 
 
 # ---- weights ------------------------------------------------------------------------------------
@@ -766,11 +705,3 @@ def test_infinite_costs_forbid(rng, metric):
     assert np.isinf(D).any()
     assert np.isfinite(D).any(axis=1).all()
     np.testing.assert_array_equal(model.predict(X[:10]), y[10:][D.argmin(axis=1)])
-
-
-def test_what_is_a_metric():
-    assert is_metric(grid_ground_distance((3, 4)))
-    assert is_metric(np.zeros((3, 3)))
-    assert not is_metric(grid_ground_distance((3, 4), power=2))
-    assert not is_metric(np.zeros((2, 3)))
-    assert not is_metric(np.array([[0.0, 1.0], [2.0, 0.0]]))

@@ -4,15 +4,14 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
-from scipy import linalg, sparse
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs._calibration import fit_calibration
-from histrs._solvers.cholesky import CholeskyFactor
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import PivotedCholesky
 from histrs.gaussian_process import (
@@ -25,14 +24,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process.kernels import Intersection, MinMax, Radial
 from histrs.testing import histograms
-from tests.helpers import (
-    PLAIN,
-    assert_close,
-    awkward_histograms,
-    build,
-    build_plain,
-    dense,
-)
+from tests.helpers import PLAIN, assert_close, awkward_histograms, build, build_plain, dense
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
@@ -250,36 +242,6 @@ def test_factors_are_carried_over(model_class, rng, monkeypatch):
     assert made == []
     model.forget(np.arange(90)).predict(X, return_std=True)
     assert made == ["kernel_matrix"]
-
-
-@given(
-    n=st.integers(0, 40),
-    m=st.integers(0, 70),
-    steps=st.integers(0, 5),
-    part=st.floats(0, 1),
-    seed=st.integers(0, 99),
-)
-def test_factors_of_grown_and_shrunk_matrices(n, m, steps, part, seed):
-    rng = np.random.default_rng(seed)
-    F = rng.normal(size=(n + m, 5))
-    A = F @ F.T + 0.1 * np.eye(n + m)
-    L = np.asfortranarray(linalg.cholesky(A[:n, :n], lower=True))
-    L[np.triu_indices(n, 1)] = np.nan  # which nothing reads
-    grown, middle = CholeskyFactor.of(L), n + min(m, steps)
-    for start, end in [*((i, i + 1) for i in range(n, middle)), (middle, n + m)]:
-        grown = grown.insert(A[start:end, :start], A[start:end, start:end])
-    expected = linalg.cholesky(A, lower=True)
-    assert len(grown) == n + m
-    assert_close(np.tril(grown.whole()), expected, 1e-10)
-    assert_close(grown.diagonal(), np.diag(expected), 1e-10)
-    B = rng.normal(size=(n + m, 70))
-    assert_close(grown.solve_lower(B), linalg.solve_triangular(expected, B, lower=True), 1e-9)
-    assert_close(grown.solve(B), linalg.cho_solve((expected, True), B), 1e-8)
-    removed = np.flatnonzero(rng.random(n + m) < part)
-    kept = np.setdiff1d(np.arange(n + m), removed)
-    shrunk = grown.remove(kept, removed)
-    expected = linalg.cholesky(A[np.ix_(kept, kept)], lower=True)
-    assert_close(np.tril(shrunk.whole()), expected, 1e-10)
 
 
 # ---- details -----------------------------------------------------------------------------------
@@ -537,16 +499,6 @@ def test_stopping_early_warns(model_class, rng):
     with pytest.warns(ConvergenceWarning, match="stopped after 1 iterations") as record:
         model.forget([0])
     assert record[0].filename == __file__
-
-
-def test_names_of_features_are_checked(rng):
-    pd = pytest.importorskip("pandas")
-    X, y = data(IntersectionGPRegressor, rng, 20)
-    frame = pd.DataFrame(X, columns=list("abcdef"))
-    model = make(IntersectionGPRegressor).fit(frame, y)
-    with pytest.raises(ValueError, match="feature names"):
-        model.partial_fit(frame[list("bacdef")], y)
-    model.partial_fit(frame, y)
 
 
 @each_model

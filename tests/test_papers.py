@@ -1,7 +1,6 @@
 """The experiments of the papers: declared, run, resumed, judged. No outcome or time is asserted."""
 
 import json
-import re
 
 import pytest
 
@@ -23,7 +22,6 @@ from benches.papers._experiment import (
     perform,
     verdict,
 )
-from tests.helpers import ROOT
 
 EXPERIMENTS = all_experiments()
 # Every table and figure of the papers that is a measurement.
@@ -93,10 +91,6 @@ def test_a_declaration_is_whole(name):
     assert 0 < wanted.minutes < 20
 
 
-def test_a_full_run_stays_below_two_hours():
-    assert sum(wanted.minutes for wanted in EXPERIMENTS.values()) < 120
-
-
 def test_the_list_and_unknown_names(capsys):
     assert program.main(["--list", "gphik"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(EXPECTED["gphik"])
@@ -129,16 +123,6 @@ def test_what_is_done_is_kept_when_a_later_experiment_is_interrupted(tmp_path):
 
     with pytest.raises(KeyboardInterrupt):
         run_all(toy(better), toy(interrupted, "toy-2"), folder=tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["toy-1.json"]
-
-
-def test_a_failed_experiment_stops_no_other(tmp_path, capsys):
-    def broken(run):
-        raise RuntimeError("no luck")
-
-    failed, _ = run_all(toy(broken, "toy-0"), toy(better), folder=tmp_path)
-    assert failed == ["toy-0"]
-    assert "no luck" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["toy-1.json"]
 
 
@@ -195,8 +179,7 @@ def test_the_page_follows_the_figures(tmp_path):
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize(
-    "name",
-    ["cheb-table-3", "nsvm-table-1", "gphik-figure-15", "sparse-figure-2", "compress-ssvep"],
+    "name", ["cheb-table-3", "nsvm-table-1", "gphik-figure-15", "sparse-figure-2", "compress-ssvep"]
 )
 def test_a_quick_run_needs_no_data_and_touches_no_page(name, tmp_path, monkeypatch):
     monkeypatch.setenv("HISTRS_DATA", str(tmp_path / "nowhere"))
@@ -234,9 +217,3 @@ def test_committed_pages_say_what_the_results_say():
         assert written == _page.page(paper, own, kept), f"{paper}.md: --render makes it anew"
     written = (program.PAGES / "index.md").read_text(encoding="utf-8")
     assert written == _page.index(EXPERIMENTS, kept)
-
-
-def test_make_and_the_manual_know_the_papers():
-    assert "QUICK=1 papers" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    assert re.search(r"^papers:", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
-    assert "\nresults/index\n" in (ROOT / "docs" / "index.md").read_text(encoding="utf-8")

@@ -157,6 +157,10 @@ def test_rows_are_drawn_alike(table):
         ({"features": 0, "max_rows": 0}, "max_rows"),
         ({"features": 0, "percentiles": (0.9, 0.1)}, "percentiles"),
         ({"features": 0, "percentiles": 0.9}, "percentiles"),
+        ({"features": 0, "percentiles": (0.5, 0.5)}, "two ascending numbers"),
+        ({"features": 0, "percentiles": (-0.1, 0.5)}, "two ascending numbers"),
+        ({"features": 0, "percentiles": (0.5, 1.1)}, "two ascending numbers"),
+        ({"features": 0, "percentiles": (0.1, 0.5, 0.9)}, "two ascending numbers"),
     ],
 )
 def test_bad_arguments_are_named(table, arguments, said):
@@ -213,14 +217,6 @@ def test_drawings(table):
 
 
 # ---- parts -------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("percentiles", [(0.5, 0.5), (-0.1, 0.5), (0.5, 1.1), (0.1, 0.5, 0.9)])
-def test_percentiles_are_two_ascending_shares(table, percentiles):
-    X, y = table
-    model = plain().fit(X[:30], y[:30])
-    with pytest.raises(ValueError, match="two ascending numbers"):
-        model.partial_dependence(X, 0, percentiles=percentiles)
 
 
 def test_the_average_over_one_row_is_its_prediction(table):

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.base import is_regressor
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._precision import in_precision_of_rows, is_single
+from histrs.gaussian_process._precision import is_single
 from tests.all_estimators import CASES, ROWS, data
 from tests.helpers import assert_close
 
@@ -148,17 +148,3 @@ def test_rows_may_be_named(rng):
     assert model.predict_leave_one_out()[0].dtype == np.float32
     model.fit(X.astype(float), y)
     assert model.predict_leave_one_out()[0].dtype == np.float64
-
-
-def test_what_is_no_number_of_double_precision_stays():
-    def found():
-        return "words", np.arange(3), np.array([1.5]), np.array(["a"])
-
-    answer = in_precision_of_rows(lambda model, X: found())
-    model = SimpleNamespace(_targets_are_single=True)
-    words, whole, numbers, names = answer(model, np.ones(1, np.float32))
-    assert words == "words"
-    assert (whole.dtype, numbers.dtype, names.dtype.kind) == (np.arange(3).dtype, np.float32, "U")
-    assert answer(model, np.ones(1))[2].dtype == np.float64
-    model = SimpleNamespace(_targets_are_single=False)
-    assert answer(model, np.ones(1, np.float32))[2].dtype == np.float64

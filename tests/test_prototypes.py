@@ -3,13 +3,13 @@
 import pickle
 import warnings
 from fractions import Fraction
-from typing import ClassVar
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss
@@ -17,12 +17,9 @@ from sklearn.metrics import log_loss
 from histrs import _histrs
 from histrs.metrics import jbld_distances
 from histrs.neighbors import MetricKNNClassifier
-from histrs.prototypes import CovarianceCompressor, HistogramCompressor, RandomSubset, _gamma
-from histrs.prototypes._base import Training
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, RandomSubset
 from histrs.prototypes._class_means import class_means
 from histrs.prototypes._covariance_loss import make_loss
-from histrs.prototypes._gamma import held_out_inverse_temperature
-from histrs.prototypes._learned import LearnedPrototypes
 from histrs.prototypes._transport_loss import TransportLoss
 from histrs.spd import SPDProjection, jbld_mean
 from histrs.transport import grid_ground_distance
@@ -59,19 +56,6 @@ def test_loss_and_gradient_are_their_definitions(n, m, p, gamma, seed):
     np.testing.assert_allclose(weights, w.sum(axis=0), rtol=1e-8, atol=1e-10)
     inverses = np.linalg.inv(X[:, None] + P[None])
     np.testing.assert_allclose(sums, np.einsum("nm,nmij->mij", w, inverses), rtol=1e-8, atol=1e-9)
-
-
-def test_the_core_refuses(rng):
-    (X, y), (P, labels) = matrices(rng, 6), matrices(rng, 3)
-    loss = _histrs.compression_loss
-    with pytest.raises(ValueError, match="number of labels of X is 5, expected 6"):
-        loss(X, y[:5], P, labels, None, 1.0, 1)
-    with pytest.raises(ValueError, match="every class of X needs a prototype"):
-        loss(X, y, P[:2], labels[:2], None, 1.0, 1)
-    with pytest.raises(ValueError, match="gamma = 0 is out of range"):
-        loss(X, y, P, labels, None, 0.0, 1)
-    with pytest.raises(ValueError, match=r"Y\[1\] is not positive definite"):
-        loss(X, y, P * np.array([1, -1, 1])[:, None, None], labels, None, 1.0, 1)
 
 
 def test_training_lowers_the_loss_and_the_error(rng):
@@ -176,6 +160,14 @@ def test_few_trials_of_many_channels_are_not_learned_by_heart():
     )
     assert 0.0 < calibrated.inverse_temperature_ < 1.0
     assert log_loss(y[30:], calibrated.predict_proba(C[30:])) < losses["default"]
+
+
+def test_the_temperature_is_likely_for_new_rows(rng):
+    X, y = samples("covariances", rng, 1800)
+    labels = np.where(rng.random(1800) < 0.3, (y + 1) % 3, y)
+    logits = np.log(make("covariances", tol=1e-2).fit(X[:300], labels[:300]).predict_proba(X[300:]))
+    losses = [log_loss(labels[300:], softmax(f * logits, axis=1)) for f in (0.5, 1.0, 2.0)]
+    assert losses[1] == min(losses)
 
 
 def test_a_class_too_small_to_leave_one_out_is_not_calibrated(rng):
@@ -390,84 +382,3 @@ def test_prototypes_are_shared_out_by_size(sizes, share):
         counts[ratios.index(max(ratios))] += 1
     assert found.tolist() == counts
     assert np.all((found >= 1) & (found <= sizes))
-
-
-class Asked(LearnedPrototypes):
-    """Notes how it is trained, and warns."""
-
-    fits: ClassVar[list] = []
-    common: ClassVar[float] = 0.0
-    """Is in all scores."""
-
-    def __init__(
-        self,
-        compression=1,
-        gamma="cv",
-        random_state=None,
-        verbose=1,
-        class_weight=None,
-        calibration="held_out",
-    ):
-        self.compression = compression
-        self.gamma = gamma
-        self.random_state = random_state
-        self.verbose = verbose
-        self.class_weight = class_weight
-        self.calibration = calibration
-
-    def fit(self, X, y, sample_weight=None):
-        warnings.warn("it did not converge", ConvergenceWarning, stacklevel=2)
-        self.fits.append({**self.get_params(), "rows": X[:, 0].astype(int)})
-        self.classes_ = np.unique(y)
-        return self
-
-    def score(self, X, y, sample_weight=None):
-        return -abs(np.log(self.gamma / 6.0))
-
-    def _class_scores(self, X):
-        return self.common - X[:, 1:]
-
-
-@pytest.fixture
-def asked(monkeypatch):
-    monkeypatch.setattr(Asked, "fits", [])
-    return Asked(class_weight={0: 3.0})
-
-
-def training(n, n_classes=2):
-    labels = np.arange(n) % n_classes
-    distances = np.abs(labels[:, None] - np.arange(n_classes))
-    # Every fifth row is nearer to another class.
-    distances[::5] = distances[::5, ::-1]
-    X = np.column_stack([np.arange(n), 3.0 * distances])
-    return Training(None, X, labels, np.arange(n_classes))
-
-
-def test_the_temperature_is_that_of_rows_left_out(asked, monkeypatch):
-    asked.set_params(gamma=2.0)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        few = held_out_inverse_temperature(asked, training(30), np.random.RandomState(0))
-    assert few != 1.0
-    for common in (-1e3, 1e3):
-        monkeypatch.setattr(Asked, "common", common)
-        again = held_out_inverse_temperature(asked, training(30), np.random.RandomState(0))
-        assert again == pytest.approx(few, rel=1e-6)
-    monkeypatch.setattr(Asked, "common", 0.0)
-    del asked.fits[3:]
-    assert [len(fit["rows"]) for fit in asked.fits] == [20, 20, 20]
-    assert {fit["gamma"] for fit in asked.fits} == {2.0}
-    assert all(fit["verbose"] == 0 and fit["class_weight"] is None for fit in asked.fits)
-    # Of many rows one part tells enough.
-    for many, n_fits in ((30, 3), (29, 1)):
-        monkeypatch.setattr(_gamma, "_MANY_ROWS", many)
-        asked.fits.clear()
-        held_out_inverse_temperature(asked, training(30), np.random.RandomState(0))
-        assert len(asked.fits) == n_fits
-    # Of two rows of a class each is left out once, and of one none.
-    asked.fits.clear()
-    assert held_out_inverse_temperature(asked, training(4), np.random.RandomState(0)) != 1.0
-    assert len(asked.fits) == 2
-    asked.fits.clear()
-    assert held_out_inverse_temperature(asked, training(3), np.random.RandomState(0)) == 1.0
-    assert not asked.fits

@@ -98,17 +98,6 @@ def _rows(n, n_groups=None):
     return Rows(X, (X["a"] > 6).to_numpy().astype(int), groups)
 
 
-def test_splits_do_not_know_the_unit_of_dates():
-    rows = _rows(700)
-    days = pd.to_datetime("2017-01-01") + pd.to_timedelta(rows.X["a"], unit="D")
-    one, other = (
-        Rows(rows.X.assign(day=days.astype(f"datetime64[{unit}]")), rows.y, None)
-        for unit in ("ns", "us")
-    )
-    pairs = zip(splits(one, has_classes=True), splits(other, has_classes=True), strict=True)
-    assert all(np.array_equal(a.train, b.train) for a, b in pairs)
-
-
 @pytest.mark.parametrize("has_classes", [True, False])
 def test_splits_do_not_know_the_order_of_rows(has_classes):
     rows = _rows(700)
@@ -353,10 +342,7 @@ def test_splits_leave_out_subjects_and_sessions(trials):
 
 
 def test_scores_and_page_of_trials(trials):
-    models = {
-        "MDM": MDM,
-        "tangent": lambda: make_pipeline(TangentSpace(), LogisticRegression()),
-    }
+    models = {"MDM": MDM, "tangent": lambda: make_pipeline(TangentSpace(), LogisticRegression())}
     found = quality_spd.measure(trials, models, lambda line: None)
     assert set(found) == {
         f"{task}{end}" for task in quality_spd.TASKS for end in ("", ", recentred")
@@ -378,16 +364,6 @@ def test_classes_that_training_lacks_have_no_probability(trials):
     scores = quality_spd.judge(MDM(), X[some], y[some], X, y)
     assert scores["accuracy"] < 0.7
     assert scores["log loss"] > 5.0
-
-
-def test_the_real_trials_are_those_that_the_authors_kept():
-    try:
-        trials = quality_spd.load()
-    except FileNotFoundError:
-        pytest.skip("HISTRS_DATA has no ssvep_exo")
-    assert trials.X.shape == (864, 24, 24)
-    assert len(np.unique(trials.subject)) == 12
-    np.testing.assert_array_equal(np.bincount(trials.y), 216)
 
 
 # ---- the page of histograms ----------------------------------------------------------------------
@@ -425,13 +401,3 @@ def test_a_mean_sum_is_that_of_training(rng):
     X = rng.random((5, 3))
     model = quality_svm.MeanSum().fit(sparse.csr_array(X))
     np.testing.assert_allclose(model.transform(2 * X), 2 * X / X.sum(axis=1).mean(), rtol=1e-12)
-
-
-def test_the_real_sets_are_there():
-    try:
-        words, leaves = quality_svm.words(), quality_svm.leaves("Mar")
-    except FileNotFoundError:
-        pytest.skip("HISTRS_DATA has no newsgroups20 or leaves100")
-    assert words.X.shape == (4000, quality_svm.WORDS)
-    assert leaves.X.shape == (1200, 64)
-    assert len(np.unique(leaves.y)) == 100

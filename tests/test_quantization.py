@@ -5,15 +5,11 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import sparse
-from scipy.linalg import orthogonal_procrustes
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
-from histrs import _histrs
 from histrs.quantization import ProductQuantizer, _rotation
 from histrs.streaming import Moments
 from histrs.svm import BundleSVC
@@ -33,120 +29,6 @@ def digits():
 def offsets_of(d, n_blocks):
     sizes = [len(part) for part in np.array_split(np.arange(d), n_blocks)]
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def parts(X):
-    X = sparse.csr_matrix(X)
-    return X.data, X.indices.astype(np.int32), X.indptr.astype(np.int64), X.shape[1]
-
-
-def problem(rng, n, widths, n_codes, metric, scale=1.0):
-    """Rows with zeros, ties and duplicates, codebooks, and offsets of blocks."""
-    offsets = np.concatenate([[0], np.cumsum(widths)]).astype(np.int64)
-    X = rng.random((n, offsets[-1])) * (rng.random((n, offsets[-1])) < 0.7)
-    codebooks = rng.random((len(widths), n_codes, max(widths)))
-    codebooks *= rng.random(codebooks.shape) < 0.7
-    codebooks[:, n_codes // 2] = codebooks[:, 0]
-    if metric == "euclidean":
-        X, codebooks = X - 0.3, codebooks - 0.3
-    return X * scale, codebooks * scale, offsets
-
-
-# ---- the core -----------------------------------------------------------------------------------
-
-
-@given(
-    n=st.sampled_from([0, 1, 3, 4, 5, 63, 64, 65]),
-    widths=st.lists(st.sampled_from([1, 2, 5, 8, 9]), min_size=1, max_size=3),
-    n_codes=st.sampled_from([1, 2, 15, 16, 17, 64, 65, 256, 257]),
-    metric=st.sampled_from(METRICS),
-    scale=st.sampled_from([1e-20, 1.0, 1e15]),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    seed=st.integers(0, 99),
-)
-def test_codes_are_the_nearest_codewords(n, widths, n_codes, metric, scale, dtype, seed):
-    n = min(n, 5) if n_codes > 65 else n  # the oracle is slow
-    X, codebooks, offsets = problem(np.random.default_rng(seed), n, widths, n_codes, metric)
-    distances = oracle.distances(X, codebooks, offsets, metric)
-    X, codebooks = (X * scale).astype(dtype), (codebooks * scale).astype(dtype)
-    wide = n_codes > 256
-    found = [
-        _histrs.quantization_encode(x, codebooks, offsets, metric, wide, n_threads)
-        for x in (X, parts(X), np.asfortranarray(X))
-        for n_threads in (1, 2)
-    ]
-    assert found[0].dtype == (np.uint16 if wide else np.uint8)
-    for codes in found[1:]:
-        np.testing.assert_array_equal(codes, found[0])
-    # Codewords in the middle are copies of the first: of equals the first is taken.
-    assert not np.any((found[0] == n_codes // 2) & (n_codes > 1))
-    chosen = np.take_along_axis(distances, found[0][..., None].astype(int), axis=2)[..., 0]
-    slack = 200 * np.finfo(dtype).eps
-    assert np.all(chosen <= distances.min(axis=2) + slack)
-
-
-@given(
-    n=st.sampled_from([0, 1, 2, 1023, 1025, 4097]),
-    n_blocks=st.sampled_from([1, 2, 15, 17, 33]),
-    n_codes=st.sampled_from([1, 2, 16, 256, 300]),
-    n_classes=st.sampled_from([0, 1, 2, 3, 5, 9, 16, 33]),
-    density=st.sampled_from([0.0, 0.05, 1.0]),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    seed=st.integers(0, 99),
-)
-def test_scores_and_sums_are_their_definitions(
-    n, n_blocks, n_codes, n_classes, density, dtype, seed
-):
-    rng = np.random.default_rng(seed)
-    codes = rng.integers(0, n_codes, (n, n_blocks)).astype(
-        np.uint8 if n_codes <= 256 else np.uint16
-    )
-    # Small integers, of which every sum is exact.
-    tables = rng.integers(-9, 9, (n_blocks, n_codes, n_classes)).astype(dtype)
-    expected = tables[np.arange(n_blocks), codes.astype(int)].sum(axis=1).T
-    weights = rng.integers(-3, 4, (n_classes, n)).astype(float)
-    weights[:, rng.random(n) < 0.3] = 0.0
-    weights *= rng.random(weights.shape) < density
-    sums = np.zeros((n_blocks, n_codes, n_classes))
-    for m in range(n_blocks):
-        np.add.at(sums[m], codes[:, m].astype(int), weights.T)
-    for n_threads in (1, 2):
-        actual = _histrs.quantization_scores(codes, tables, n_threads)
-        assert actual.dtype == np.float64
-        np.testing.assert_array_equal(actual, expected)
-        written = np.full(expected.shape, np.nan)
-        _histrs.quantization_scores_into(codes, tables, written, n_threads)
-        np.testing.assert_array_equal(written, expected)
-        actual = _histrs.quantization_sums(codes, n_codes, weights, n_threads)
-        np.testing.assert_array_equal(actual, sums)
-
-
-def test_sums_have_the_same_bits_for_any_number_of_threads(rng):
-    codes = rng.integers(0, 7, (5000, 11)).astype(np.uint8)
-    weights = rng.standard_normal((3, 5000))
-    tables = rng.standard_normal((11, 7, 3))
-    sums, scores = (
-        {f(n).tobytes() for n in (1, 2, 7)}
-        for f in (
-            lambda n: _histrs.quantization_sums(codes, 7, weights, n),
-            lambda n: _histrs.quantization_scores(codes, tables, n),
-        )
-    )
-    assert len(sums) == len(scores) == 1
-
-
-def test_codes_out_of_range_are_named():
-    codes = np.zeros((5000, 3), dtype=np.uint8)
-    codes[4500, 2] = 4
-    tables, weights = np.zeros((3, 4, 1)), np.zeros((1, 5000))
-    book = np.zeros((3, 4, 1))
-    for call in (
-        lambda: _histrs.quantization_scores(codes, tables, 2),
-        lambda: _histrs.quantization_sums(codes, 4, weights, 2),
-        lambda: _histrs.quantization_decode(codes, book, np.arange(4), 3, 2),
-    ):
-        with pytest.raises(ValueError, match=r"codes\[4500, 2\] = 4: there are 4 codewords"):
-            call()
 
 
 # ---- learning -----------------------------------------------------------------------------------
@@ -458,37 +340,6 @@ def test_axes_are_dealt_out_with_equal_products(rng):
     np.testing.assert_allclose(of_axes.reshape(4, 2).prod(axis=1), 2.0**7, rtol=1e-9)
 
 
-def test_a_round_solves_the_orthogonal_procrustes_problem(digits):
-    X = digits[:300]
-    offsets = offsets_of(64, 4)
-    pq = ProductQuantizer(4, 8, random_state=0).fit(X)
-    run = _rotation._Alternation(
-        X,
-        offsets,
-        np.eye(64),
-        pq.codebooks_,
-        pq._blocks().nearest,
-        1,
-        lambda state: None,
-    )
-    codes, errors = pq.transform(X), []
-    run.improve(1)
-    means = np.zeros_like(run.codebooks)
-    for m in range(4):
-        for k in range(8):
-            means[m, k] = X[codes[:, m] == k, 16 * m : 16 * m + 16].mean(axis=0)
-    np.testing.assert_allclose(run.codebooks, means, atol=1e-12)
-    Y = oracle.decoded(codes, means, offsets, 1)
-    expected, _ = orthogonal_procrustes(X, Y)
-    # There may be several: columns that are 0 can go anywhere.
-    np.testing.assert_allclose(run.error, np.sum((X @ run.rotation - Y) ** 2), rtol=1e-9)
-    np.testing.assert_allclose(run.error, np.sum((X @ expected - Y) ** 2), rtol=1e-9)
-    for _ in range(6):
-        errors.append(run.error)
-        run.improve(1)
-    assert np.all(np.diff(errors) <= 1e-9 * errors[0])
-
-
 @pytest.mark.parametrize("name", REFINED)
 def test_any_number_of_threads_learns_the_same_rotation_and_levels(digits, name):
     found = [refined(name, n_jobs=n).fit(digits) for n in (1, 2)]
@@ -563,9 +414,7 @@ def test_partial_fit_of_rotation_and_levels(digits, name):
                 count = first.counts_[book, k]
                 total = count * first.codebooks_[book, k, : stop - start] + own.sum(axis=0)
                 np.testing.assert_allclose(
-                    again.codebooks_[book, k, : stop - start],
-                    total / (count + len(own)),
-                    atol=1e-9,
+                    again.codebooks_[book, k, : stop - start], total / (count + len(own)), atol=1e-9
                 )
         left_over = left_over - oracle.decoded(
             codes[:, level::step], books, first.block_offsets_, 1

@@ -179,11 +179,6 @@ def test_what_is_wrong_with_an_sdist_is_said(tmp_path):
     assert "pyproject.toml is missing" not in found
 
 
-def test_an_empty_folder_is_no_release(tmp_path):
-    (problem,) = artifacts.problems(tmp_path)
-    assert "no wheel" in problem
-
-
 def test_the_recipe_asks_for_what_the_package_asks_for(tmp_path):
     run = RECIPE.read_text("utf-8").split("  run:\n")[1].split("\n\n")[0]
     asked = {line.strip(" -").replace(" ", "") for line in run.splitlines()} - {"python"}
@@ -267,12 +262,6 @@ def test_actions_are_pinned_by_digest(path):
     for line in path.read_text("utf-8").splitlines():
         if "uses:" in line and "./" not in line:
             assert re.search(r"uses: [\w.-]+/[\w./-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line), line
-
-
-def test_one_digest_an_action():
-    text = "".join(path.read_text("utf-8") for path in WORKFLOWS)
-    digests = dict(re.findall(r"uses: (\S+)@(\S+)", text))
-    assert all(digest == digests[name] for name, digest in re.findall(r"uses: (\S+)@(\S+)", text))
 
 
 @pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)

@@ -109,17 +109,6 @@ def test_any_weights(seed, n, scale):
     np.testing.assert_allclose(std, want_std, rtol=1e-8)
 
 
-def test_minmax_kernel():
-    X, y, weights = sample()
-    rows = sample(1, 9)[0]
-    options = with_amplitude(MinMaxGPRegressor, {**GIVEN, "kernel": MinMax(0.0)})
-    model = MinMaxGPRegressor(**options, random_state=0).fit(X, y, weights)
-    mean, std = model.predict(rows, return_std=True)
-    want_mean, want_std = expected(minmax_kernel, X, y, weights, rows)
-    np.testing.assert_allclose(mean, want_mean, rtol=1e-9)
-    np.testing.assert_allclose(std, want_std, rtol=1e-9)
-
-
 @each("model_class", REGRESSORS)
 def test_samples_and_covariances_agree_with_standard_deviations(model_class):
     X, y, weights = sample()

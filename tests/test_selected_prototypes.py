@@ -11,7 +11,6 @@ from scipy.spatial.distance import cdist
 from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.utils import validation
 
 from histrs import _histrs
 from histrs._calibration import likely_inverse_temperature
@@ -71,37 +70,6 @@ def draw(problem):
     X, y = points(rng, n, n_classes, ties=ties)
     y = np.unique(y, return_inverse=True)[1]
     return X, y, euclidean(X, y), np.random.RandomState(seed)
-
-
-# ---- checks of arguments -----------------------------------------------------------------------
-
-
-@pytest.fixture
-def checks(monkeypatch):
-    """Count the checks of rows by scikit-learn and by the package."""
-    shapes = []
-    check = validation.check_array  # noqa: TID251
-
-    def counted(X, *arguments, **options):
-        shapes.append(np.shape(X))
-        return check(X, *arguments, **options)
-
-    monkeypatch.setattr(validation, "check_array", counted)
-    return shapes
-
-
-@pytest.mark.parametrize("metric", ["chi2", "intersection", "jbld", "sinkhorn"])
-@pytest.mark.parametrize("make", [CondensedNN, ReducedNN, RandomMutationNN])
-def test_samples_are_checked_as_often_for_many_prototypes_as_for_few(rng, checks, make, metric):
-    X, y = data_for(metric, rng, 45)
-    # Of labels that say nothing most samples are prototypes.
-    counts = []
-    for labels in (y, np.arange(45) // 3):
-        checks.clear()
-        model = make(metric=metric, metric_params=PARAMS.get(metric), random_state=0)
-        model.fit(X, labels)
-        counts.append(sum(shape[:1] == (45,) and len(shape) > 1 for shape in checks))
-    assert counts == [1, 1]
 
 
 # ---- the rules ------------------------------------------------------------------------------

@@ -109,13 +109,6 @@ def test_mean_projection_is_that_of_the_sphere(d):
     assert mean_projection(d) == pytest.approx(oracle.mean_projection(d), rel=1e-9)
 
 
-def test_orthogonal_directions_are_orthogonal_block_by_block():
-    W = draw_directions(4, 10, "orthogonal", np.random.RandomState(0))
-    for start in (0, 4, 8):
-        block = W[:, start : start + 4]
-        np.testing.assert_allclose(block.T @ block, np.eye(block.shape[1]), atol=1e-12)
-
-
 def test_no_side_of_the_sphere_is_favoured():
     W = draw_directions(3, 6000, "orthogonal", np.random.RandomState(0))
     np.testing.assert_allclose(W.mean(axis=1), 0.0, atol=0.03)
@@ -247,14 +240,6 @@ def test_many_rows_are_projected_block_by_block(rng):
     low = raw.min(axis=0) - 0.5 * raw.std(axis=0)
     np.testing.assert_allclose(sliced.offsets_, low, rtol=1e-13)
     np.testing.assert_allclose(sliced.transform(X), raw - sliced.offsets_, atol=1e-8)
-
-
-def test_columns_stand_behind_the_projections(X):
-    sliced = SlicedDistanceMap(6, columns_weight=3.0, random_state=0).fit(X)
-    T = sliced.transform(X)
-    assert T.shape == (40, 11)
-    low = 3.0 * (X.min(axis=0) - 0.5 * X.std(axis=0))
-    assert_close(T[:, 6:], 3.0 * X - low, 1e-13)
 
 
 def test_names_of_projections(X):

@@ -7,45 +7,27 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
 from histrs._checks import memory as _memory
-from histrs._checks.validation import to_core
 from histrs._solvers import cholesky
 from histrs._solvers.block_cg import block_cg
-from histrs._solvers.coordinate_descent import coordinate_descent
-from histrs._solvers.greedy_block import _choose, greedy_block
+from histrs._solvers.greedy_block import _choose
 from histrs._solvers.knots import Knots
 from histrs._solvers.low_rank import (
     PivotedCholesky,
-    _pivoted_cholesky,
     factor_survives_single_precision,
     survives_single_precision,
 )
 from histrs._solvers.nested_cg import nested_cg
 from histrs._solvers.preconditioners import Identity
-from histrs.gaussian_process import (
-    IntersectionGPClassifier,
-    IntersectionGPRegressor,
-    Solver,
-)
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process._bound import all_pairs
-from histrs.gaussian_process._bound.all_pairs import MatrixBound, StoredBound
-from histrs.gaussian_process._systems.system import System
-from histrs.gaussian_process.kernels import LogEuclidean, MinMax
 from histrs.testing import histograms, spd_matrices
-from tests.helpers import (
-    ExactGP,
-    assert_close,
-    awkward_histograms,
-    build_plain,
-    dense,
-)
+from tests.helpers import ExactGP, assert_close, awkward_histograms, build_plain, dense
 from tests.oracles import intersection as oracle
-from tests.oracles import minmax
 
 pytestmark = pytest.mark.simd_paths
 
@@ -70,12 +52,7 @@ def solve(A, B, *, method=block_cg, tol=1e-9, max_iter=500, M=None, **options):
 
     tol = np.broadcast_to(tol, B.shape[1:])
     solution = method(
-        operator,
-        B=B,
-        tol=tol,
-        max_iter=max_iter,
-        preconditioner=preconditioner,
-        **options,
+        operator, B=B, tol=tol, max_iter=max_iter, preconditioner=preconditioner, **options
     )
     residual = np.abs(B - A @ solution.X).max(axis=0, initial=0.0)
     rounding = 1e-13 * np.abs(A).sum(axis=1).max() * np.abs(solution.X).max(axis=0, initial=0.0)
@@ -264,30 +241,6 @@ def test_products_that_overflow_do_no_harm(A, rng, method, value, at_call, spoil
         assert not solution.stagnated
 
 
-@each_method
-def test_single_precision_beyond_its_range_hands_over(A, rng, method):
-    """Products in single precision overflow where those in double do not."""
-    scale = 1e30
-    options = {}
-    if method is nested_cg:
-
-        def cheap_operator(V):
-            with np.errstate(over="ignore", invalid="ignore"):
-                return np.float64(np.float32(scale * A) @ np.float32(1e12 * V)) * 1e-12
-
-        options = {"cheap_operator": cheap_operator, "cheap_preconditioner": lambda V: V}
-    B = rng.normal(size=(80, 3))
-    solution = method(
-        lambda V: scale * (A @ V),
-        B=B,
-        tol=np.full(3, 1e-9),
-        max_iter=500,
-        preconditioner=lambda V: V,
-        **options,
-    )
-    assert (solution.residual <= 1e-9).all()
-
-
 def test_nested_takes_few_exact_products(A, rng):
     B = rng.normal(size=(80, 4))
     _, n_exact = solve(A, B)
@@ -354,60 +307,6 @@ def make(name, X, s=S, size=16):
 
 
 each_preconditioner = pytest.mark.parametrize("name", ["identity", "knots", "pivoted Cholesky"])
-
-
-def matrix_of(preconditioner, n):
-    """The matrix M whose inverse the preconditioner applies."""
-    inverse = preconditioner.solve(np.eye(n))
-    np.testing.assert_allclose(inverse, inverse.T, rtol=0, atol=1e-8 * np.abs(inverse).max())
-    assert np.linalg.eigvalsh((inverse + inverse.T) / 2)[0] > 0
-    return np.linalg.inv(inverse)
-
-
-def hat_functions(columns, n_knots):
-    """Phi and K_ZZ of the projection, column by column from the knots."""
-    projection = _histrs.KnotProjection(columns, n_knots, 1)
-    phi = projection.expand(np.eye(projection.n_features), 1)
-    diagonal, upper = projection.inverse_kernel()
-    inverse = np.diag(diagonal) + np.diag(upper[:-1], 1) + np.diag(upper[:-1], -1)
-    return phi, np.linalg.inv(inverse)
-
-
-@pytest.mark.parametrize("n_knots", [1, 2, 5, 255])
-def test_knots_are_their_definition(rng, n_knots):
-    X = awkward_histograms(rng, 60)
-    phi, K_ZZ = hat_functions(columns_of(X), n_knots)
-    # K_ZZ = min(z, z') of the knots of each column, which are values of that column.
-    np.testing.assert_allclose(K_ZZ, K_ZZ.T)
-    knots = np.diag(K_ZZ)
-    same = np.abs(K_ZZ - np.minimum.outer(knots, knots)) < 1e-9
-    assert (same | (np.abs(K_ZZ) < 1e-9)).all()
-    assert np.isin(np.round(knots, 9), np.round(X, 9)).all()
-    # Hat functions at x reproduce x from the knots of a column.
-    expected = phi @ K_ZZ @ phi.T + S * np.eye(60)
-    assert_close(matrix_of(make("knots", X, size=n_knots), 60), expected, 1e-6)
-
-
-@pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_pivoted_cholesky_takes_nothing_but_what_the_kernel_has(rng, container, dtype):
-    X = container(awkward_histograms(rng, 60).astype(dtype))
-    K = oracle.intersection_kernel(X)
-    left = []
-    for rank in (1, 5, 20, 60):
-        M = matrix_of(make("pivoted Cholesky", X, size=rank), 60)
-        rest = K + S * np.eye(60) - M
-        scale = np.trace(K)
-        # It is made in single precision, and inverting it makes more of rounding.
-        rounding = 4 * np.finfo(np.float32).eps * scale**2 / S
-        assert np.linalg.eigvalsh((rest + rest.T) / 2)[0] > -rounding
-        F, _ = _pivoted_cholesky(X, K.diagonal(), rank, np.float32, 1)
-        assert np.linalg.eigvalsh(K - F.T.astype(np.float64) @ F)[0] > -1e-6 * scale
-        low_rank = np.linalg.eigvalsh(M - S * np.eye(60))
-        assert (low_rank > 1e-6 * scale).sum() <= rank
-        left.append(np.trace(rest) / scale)
-    assert (np.diff(left) < 0).all()
-    assert abs(left[-1]) < 1e-4
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -566,31 +465,6 @@ def test_threads_do_not_matter(name):
         np.testing.assert_array_equal(other, fits[0])
 
 
-@pytest.mark.parametrize("solver", NAMES)
-def test_every_pass_lowers_the_objective(solver, rng):
-    X = awkward_histograms(rng, 40)
-    s = np.full(40, 0.1)
-    A = oracle.intersection_kernel(X) + np.diag(s)
-    B = rng.normal(size=(40, 3))
-    columns = _histrs.SortedColumns(to_core(X), 1)
-    rows = _histrs.CoordinateDescent(columns, 1)
-    found = []
-    for n_passes in range(6):
-        common = {"tol": np.zeros(3), "max_iter": n_passes}
-        if solver == "coordinate-descent":
-            solution = coordinate_descent(
-                lambda V: A @ V, B, descend=lambda X, B, o: rows.descend(X, B, s, o, 1), **common
-            )
-        else:
-            solution = greedy_block(
-                lambda V: A @ V, B, columns=lambda i: A[:, i], diagonal=np.diag(A), **common
-            )
-        Z = solution.X
-        found.append(np.sum(Z * (A @ Z), axis=0) / 2 - np.sum(B * Z, axis=0))
-        np.testing.assert_allclose(solution.residual, np.max(np.abs(B - A @ Z), axis=0))
-    assert np.all(np.diff(found, axis=0) < 0)
-
-
 @given(n=st.integers(1, 20), size=st.integers(1, 25), seed=st.integers(0, 99))
 def test_rows_of_a_block_are_chosen_greedily(n, size, seed):
     rng = np.random.default_rng(seed)
@@ -615,54 +489,6 @@ def test_rows_that_repeat_are_not_chosen_twice():
 
 
 # ---- systems of all pairs of rows --------------------------------------------------------------
-
-
-class Gaussian(LogEuclidean):
-    """`exp(-gamma |x - y|^2)` of numbers."""
-
-    takes = "numbers"
-
-    def _take(self, X, weights, n_threads):
-        self.distance_scale_ = 1.0
-
-
-PAIRS = {
-    "matrix": (
-        MatrixBound,
-        Gaussian(0.4).taken(np.zeros((2, 2))),
-        lambda X, Z: np.exp(-0.4 * cdist(X, Z, "sqeuclidean")),
-    ),
-    "stored": (
-        StoredBound,
-        MinMax(0.3).taken(np.full((1, 1), 5.0)),
-        lambda X, Z: 0.7 * minmax.minmax_kernel(X, Z) + 0.06 * oracle.intersection_kernel(X, Z),
-    ),
-}
-
-
-@pytest.mark.parametrize(("kind", "kernel", "definition"), PAIRS.values(), ids=PAIRS)
-@pytest.mark.parametrize("weighted", [False, True], ids=["equal rows", "weights"])
-def test_systems_of_all_pairs_are_their_matrix(rng, kind, kernel, definition, weighted):
-    X, Z, V = rng.poisson(1.0, (40, 6)), rng.poisson(1.0, (9, 6)), rng.normal(size=(40, 2))
-    X, Z = 1.0 * X, 1.0 * Z
-    r = rng.uniform(0.5, 1.5, 40) if weighted else None
-    bound = kind(X=X, kernel=kernel, n_threads=1)
-    system = System(bound=bound, row_scale=r, noise=0.3, amplitude=1.7, solver=Solver())
-    R = np.ones(40) if r is None else r
-    K, s, some = R[:, None] * definition(X, X) * R, 0.3 / 1.7, np.array([3, 0, 20])
-    for _ in range(2):
-        # What is returned may be overwritten.
-        own = system.kernel_matrix()
-        assert_close(own, K, 1e-12)
-        own[:] = np.nan
-        assert_close(system.product(V), K @ V, 1e-10)
-    assert_close(system.multiply(V), K @ V + s * V, 1e-10)
-    assert_close(system.diagonal, np.diag(K), 1e-12)
-    assert_close(system.cross_of(some, Z), R[some, None] * definition(X, Z)[some], 1e-12)
-    L = np.tril(system.factor.whole())
-    assert_close(L @ L.T, K + s * np.eye(40), 1e-12)
-    solution = system.solve_targets(V, np.full(2, 1e-9))
-    assert_close(solution.X, np.linalg.solve(definition(X, X) + s * np.diag(R**-2.0), V), 1e-8)
 
 
 def test_as_many_rows_as_memory_holds_are_no_error(monkeypatch):

@@ -6,12 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.datasets import load_digits
 from sklearn.ensemble import RandomForestClassifier
-from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDClassifier
-from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.metrics.pairwise import linear_kernel
+from sklearn.pipeline import make_union
 from sklearn.svm import SVC, LinearSVC
 
 from histrs.kernel_approximation import (
@@ -28,7 +26,6 @@ from histrs.metrics import (
     jensen_shannon_kernel,
     minmax_kernel,
 )
-from histrs.svm import BundleSVC
 from histrs.testing import histograms
 from tests.helpers import awkward_histograms, dense
 from tests.oracles import sparse_maps as oracle
@@ -213,13 +210,6 @@ def test_vectors_of_another_length_are_refused(shape):
 # ---- what they approximate ----------------------------------------------------------------------
 
 
-def test_hellingers_kernel_has_no_error(rng):
-    X = awkward_histograms(rng, 30)
-    for n_knots in (1, 6):
-        model = SparseAdditiveMap("hellinger", n_knots).fit(X)
-        np.testing.assert_allclose(approximation(model, X), hellinger_kernel(X), rtol=1e-13)
-
-
 @given(
     X=histograms(n_rows=(1, 20), n_columns=(1, 8)),
     n_knots=st.integers(1, 12),
@@ -331,30 +321,6 @@ def test_a_root_of_the_inner_product_takes_it_into_sparse_codes(rng, selection):
     np.testing.assert_allclose(features @ features.T, approximation(plain, X), atol=1e-9)
     np.testing.assert_allclose(approximation(model, X), approximation(plain, X), atol=1e-9)
     assert model.get_feature_names_out().shape == (features.shape[1],)
-
-
-@pytest.mark.parametrize(
-    "feature_map", [SparseAdditiveMap("chi2", 6), SparseKernelMap("chi2", 12, 4, random_state=0)]
-)
-def test_linear_machines_learn_from_roots_what_bundles_learn_from_inner_products(feature_map):
-    X, y = load_digits(return_X_y=True)
-    X, y = X[:300], y[:300] % 2
-    settings = {"loss": "squared_hinge", "fit_intercept": False}
-    ours = BundleSVC(clone(feature_map), alpha=1.0 / 3.0, tol=1e-8, **settings).fit(X, y)
-    linear = LinearSVC(C=0.01, tol=1e-10, max_iter=100_000, **settings)
-    theirs = make_pipeline(clone(feature_map).set_params(whiten=True), linear).fit(X, y)
-    scores = theirs.decision_function(X)
-    np.testing.assert_allclose(ours.decision_function(X), scores, atol=2e-3 * np.std(scores))
-
-
-def test_whitened_features_are_those_of_nystroem(rng):
-    X = rng.dirichlet(np.ones(5), size=40)
-    theirs = Nystroem("rbf", gamma=2.0, n_components=12, random_state=0).fit(X)
-    ours = KernelProjectionMap(
-        rbf_kernel, landmarks=theirs.components_, kernel_params={"gamma": 2.0}, whiten=True
-    ).fit(X)
-    left, right = ours.transform(X), theirs.transform(X)
-    np.testing.assert_allclose(left @ left.T, right @ right.T, atol=1e-10)
 
 
 @every_selection

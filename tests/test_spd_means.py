@@ -170,18 +170,6 @@ def test_means_say_when_they_did_not_converge(rng, metric):
     assert C.shape == (5, 5)
 
 
-def test_pyriemann_agrees_about_means(rng):
-    pyriemann = pytest.importorskip("pyriemann.geometry.mean", reason="pyriemann is not installed")
-    X = wishart(rng, 20, 6)
-    weights = rng.random(20)
-    expected = pyriemann.mean_riemann(X, sample_weight=weights)
-    np.testing.assert_allclose(airm_mean(X, sample_weight=weights), expected, rtol=1e-6)
-    expected = pyriemann.mean_logeuclid(X, sample_weight=weights)
-    np.testing.assert_allclose(log_euclidean_mean(X, sample_weight=weights), expected, rtol=1e-9)
-    expected = pyriemann.mean_logdet(X, sample_weight=weights, tol=1e-9)
-    np.testing.assert_allclose(jbld_mean(X, sample_weight=weights), expected, rtol=1e-6)
-
-
 def test_roots_keep_half_the_digits_that_eigenvalues_lose():
     rng = np.random.default_rng(0)
     M = ill_conditioned(rng, 1, 6, 1e10)[0]
@@ -274,18 +262,6 @@ def test_references_are_the_means(rng, reference):
     np.testing.assert_allclose(model.root_ @ model.whitener_, np.eye(4), atol=1e-10)
     if reference == "airm":  # where coordinates add up to zero
         np.testing.assert_allclose(weights @ model.transform(X), 0.0, atol=1e-7)
-
-
-def test_pyriemann_agrees_about_tangent_vectors(rng):
-    pyriemann = pytest.importorskip("pyriemann.tangentspace", reason="pyriemann is not installed")
-    X = wishart(rng, 20, 6)
-    ours, theirs = TangentSpace().fit(X), pyriemann.TangentSpace().fit(X)
-    np.testing.assert_allclose(ours.transform(X), theirs.transform(X), atol=1e-7)
-    V = ours.transform(X)
-    # Both means are right to 1e-8.
-    np.testing.assert_allclose(
-        ours.inverse_transform(V), theirs.inverse_transform(V), rtol=1e-6, atol=1e-8
-    )
 
 
 def test_names_of_coordinates(rng):
@@ -464,16 +440,6 @@ def test_the_nearest_mean_decides(rng, metric):
     np.testing.assert_allclose(P[:, 0] / P[:, 1], odds, rtol=1e-6)
     np.testing.assert_array_equal(model.classes_[np.argmax(P, axis=1)], model.predict(X))
     assert model.score(X, y) > 0.8
-
-
-def test_pyriemann_agrees_about_the_nearest_mean(rng):
-    pyriemann = pytest.importorskip("pyriemann.classification", reason="pyriemann is not installed")
-    X, y = two_classes(rng, 80, strength=0.3)
-    for ours, theirs in {"airm": "riemann", "logeuclid": "logeuclid", "euclid": "euclid"}.items():
-        expected = pyriemann.MDM(theirs).fit(X[:40], y[:40])
-        model = MDM(ours).fit(X[:40], y[:40])
-        np.testing.assert_array_equal(model.predict(X[40:]), expected.predict(X[40:]))
-        np.testing.assert_allclose(model.transform(X), expected.transform(X), rtol=1e-6)
 
 
 def test_probabilities_of_the_nearest_mean_are_calibrated():

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import ElasticNet, ElasticNetCV, MultiTaskLasso, lasso_path
+from sklearn.linear_model import ElasticNet, ElasticNetCV, lasso_path
 
 from histrs.streaming import MomentGroupLasso, MomentLasso, MomentLassoCV, Moments
 from tests.helpers import assert_close
@@ -175,30 +175,6 @@ def test_group_lasso_is_its_definition(n, sizes, share, weighted, seed):
     found = oracle.lasso_objective(Z, y, ours.coef_, ours.intercept_, alpha, names, weights)
     assert found <= least + 1e-11 * np.mean(y**2)
     assert ours.dual_gap_ <= 1e-12 * np.var(y)
-
-
-def test_groups_of_one_are_the_lasso(rng):
-    Z, y = correlated(rng, 100, 12)
-    lasso = MomentLasso(0.1).fit(Z, y)
-    for groups in (None, rng.permutation(12)):
-        grouped = MomentGroupLasso(groups, alpha=0.1, tol=1e-12).fit(Z, y)
-        assert_close(grouped.coef_, MomentLasso(0.1, tol=1e-12).fit(Z, y).coef_, 1e-6)
-    np.testing.assert_array_equal(MomentGroupLasso(alpha=0.1).fit(Z, y).coef_, lasso.coef_)
-
-
-def test_tasks_as_groups_are_scikit_learns_multi_task_lasso(rng):
-    """One row for each row and task; a group holds a feature's copies, one a task."""
-    Z, Y = correlated(rng, 60, 7, 3)
-    Z, Y = Z - Z.mean(axis=0), Y - Y.mean(axis=0)
-    theirs = MultiTaskLasso(alpha=0.3, tol=1e-12, max_iter=10_000, fit_intercept=False).fit(Z, Y)
-    ours = MomentGroupLasso(
-        np.tile(np.arange(7), 3),
-        alpha=0.3 / 3,
-        group_weights=np.ones(7),
-        fit_intercept=False,
-        **TIGHT,
-    ).fit(sparse.kron(np.eye(3), Z, format="csr"), Y.T.ravel())
-    assert_close(ours.coef_.reshape(3, 7), theirs.coef_, 1e-5)
 
 
 def test_whole_groups_are_left_out(rng):

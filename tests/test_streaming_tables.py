@@ -1,9 +1,7 @@
 """Files, frames and dask arrays: what is learned is that of the arrays, and columns go by name."""
 
 import gzip
-import json
 import re
-import signal
 
 import numpy as np
 import pandas as pd
@@ -24,7 +22,7 @@ from histrs.streaming import (
     StreamingPCA,
     Table,
 )
-from tests.helpers import assert_close, start_python
+from tests.helpers import assert_close
 from tests.test_streaming import bits
 from tests.test_streaming import data as rows_and_targets
 
@@ -598,77 +596,3 @@ def test_dask_arrays_have_no_checkpoint_and_errors_are_ours(tmp_path):
         Moments.of(rows, checkpoint=tmp_path / "a")
     with pytest.raises(ValueError, match="= NaN"):
         Moments.of(rows * np.nan)
-
-
-CLUSTER = """
-import json, os, signal, sys, threading, time, warnings
-
-sys.warnoptions.clear()  # the workers' own: dask's warnings are not ours
-warnings.simplefilter("ignore")
-import dask.array as da
-import numpy as np
-from dask import delayed
-from distributed import Client, LocalCluster
-from histrs.streaming import Moments, PCARidge
-
-folder, killed, n_parts = sys.argv[1], sys.argv[1] + ".killed", 40
-
-
-def workers():
-    return {int(name.split("-")[1]) for name in os.listdir(folder)}
-
-
-def part(seed):
-    open(os.path.join(folder, f"{seed}-{os.getpid()}"), "w").close()
-    while seed >= n_parts // 2 and not os.path.exists(killed):
-        time.sleep(0.01)
-    return np.random.default_rng(seed).standard_normal((50, 6))
-
-
-def rows():
-    blocks = [da.from_delayed(delayed(part)(k), (50, 6), float) for k in range(n_parts)]
-    return da.concatenate(blocks)
-
-
-def kill():
-    # One of the two workers, when both have begun; half of the work waits for it.
-    while len(workers()) < 2:
-        time.sleep(0.01)
-    os.kill(min(workers()), signal.SIGKILL)
-    open(killed, "w").close()
-
-
-def digest(X):
-    model = PCARidge(3, alphas=0.5).fit(X, X[:, 0] + 2 * X[:, 1])
-    return [model.coef_.tobytes().hex(), float(model.intercept_)]
-
-
-if __name__ == "__main__":
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-    with LocalCluster(**options) as cluster, Client(cluster):
-        killer = threading.Thread(target=kill)
-        killer.start()
-        result = digest(rows())
-        killer.join()
-    import dask
-    with dask.config.set(scheduler="synchronous"):
-        alone = digest(rows())
-    print(json.dumps({"cluster": result, "alone": alone}))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_a_killed_worker_changes_no_bit(tmp_path):
-    pytest.importorskip("distributed", reason="needs dask.distributed: histrs[dask]")
-    folder = tmp_path / "ran"
-    folder.mkdir()
-    with start_python(CLUSTER, str(folder)) as process:
-        out, err = process.communicate(timeout=240)
-    assert process.returncode == 0, err
-    result = json.loads(out.splitlines()[-1])
-    assert result["cluster"] == result["alone"]
-    assert (tmp_path / "ran.killed").exists()
-    Z = np.vstack([np.random.default_rng(k).standard_normal((50, 6)) for k in range(40)])
-    model = PCARidge(3, alphas=0.5).fit(Z, Z[:, 0] + 2 * Z[:, 1])
-    assert_close(np.frombuffer(bytes.fromhex(result["cluster"][0])), model.coef_, 1e-9)

@@ -13,7 +13,6 @@ from histrs.streaming import (
     Moments,
     PCARidge,
     PCARidgeClassifier,
-    StreamingPCA,
 )
 
 PARTS = ("m", "H", "v", "y_sum", "y_squares")
@@ -308,20 +307,6 @@ def test_class_weights_of_chunks(rng):
     moments = Moments(4, 3).update(X, 2 * np.eye(3)[labels] - 1)
     with pytest.raises(ValueError, match="class_weight"):
         balanced.fit_moments(moments, [0, 1, 2])
-
-
-def test_components_of_weighted_rows(rows, rng):
-    X, _, counts = rows
-    weighted = StreamingPCA(3).fit(X, sample_weight=counts)
-    expected = StreamingPCA(3).fit(np.repeat(X, counts, axis=0))
-    parts = StreamingPCA(3).partial_fit(X[:20], sample_weight=counts[:20])
-    parts.partial_fit(X[20:], sample_weight=counts[20:])
-    for pca in (weighted, parts):
-        assert_close(pca.components_, expected.components_, rtol=1e-7)
-        assert_close(pca.explained_variance_, expected.explained_variance_)
-    w = rng.random(60)
-    one, other = (StreamingPCA(3).fit(X, sample_weight=scale * w) for scale in (1.0, 1e-9))
-    assert_close(one.explained_variance_, other.explained_variance_)
 
 
 def test_a_class_of_weight_zero_is_none(rng):

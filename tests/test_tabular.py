@@ -18,29 +18,17 @@ from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.ensemble import VotingRegressor
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import log_loss, r2_score
-from sklearn.model_selection import (
-    GridSearchCV,
-    cross_val_score,
-    train_test_split,
-)
+from sklearn.model_selection import GridSearchCV, cross_val_score, train_test_split
 from sklearn.multioutput import MultiOutputRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import (
-    MinMaxScaler,
-    PowerTransformer,
-    StandardScaler,
-)
+from sklearn.preprocessing import MinMaxScaler, PowerTransformer, StandardScaler
 from sklearn.utils import get_tags
 
 import histrs
 from histrs._checks.memory import free_memory, physical_memory
 from histrs._frames import columns_of
 from histrs._progress import StageProgress
-from histrs.gaussian_process import (
-    IntersectionGPRegressor,
-    TabularGPClassifier,
-    TabularGPRegressor,
-)
+from histrs.gaussian_process import IntersectionGPRegressor, TabularGPClassifier, TabularGPRegressor
 from histrs.gaussian_process._bound.all_pairs import MatrixBound
 from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._kernels.even import EvenMixture
@@ -52,12 +40,7 @@ from histrs.gaussian_process._tabular import base, classification, groups, membe
 from histrs.gaussian_process._tabular import numbers as columns
 from histrs.gaussian_process._tabular.blend import ClassPool, simplex_weights
 from histrs.gaussian_process._tabular.gaps import filled
-from histrs.gaussian_process._tabular.numbers import (
-    NumberColumns,
-    mean_of_known,
-    rows_of_powers,
-    yeo_johnson,
-)
+from histrs.gaussian_process._tabular.numbers import NumberColumns, rows_of_powers, yeo_johnson
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.shape import Correction, Shape
 from histrs.gaussian_process._tabular.spread import Spread
@@ -135,34 +118,6 @@ def test_evidence_and_its_gradient(norm, n_targets):
         step[p] = 1e-5
         right = (evidence(theta + step)[0] - evidence(theta - step)[0]) / 2e-5
         assert found == pytest.approx(right, rel=1e-6, abs=1e-6)
-
-
-def test_evidence_of_rows_that_stand_for_several_is_that_of_all():
-    X, kernel = rows_of(0, 12), mixture("l2")
-    Y, counts = np.random.default_rng(0).normal(size=(12, 1)), np.arange(12) % 3 + 1
-    all_of = np.repeat(np.arange(12), counts)
-    once = _Evidence(kernel, X, Y, 1.0 / counts, float(np.sum(counts - 1)), 1)
-    each = _Evidence(kernel, X[all_of], Y[all_of], np.ones(len(all_of)), 0.0, 1)
-    thetas = [np.append(kernel.logs, np.log(noise)) for noise in (0.1, 0.4)]
-    # Constants, and how strongly parameters are pulled, differ.
-    gains = [once(theta)[0] - once._pull(theta)[0] for theta in thetas]
-    right = [each(theta)[0] - each._pull(theta)[0] for theta in thetas]
-    assert gains[1] - gains[0] == pytest.approx(right[1] - right[0])
-    y = Y[:, [0]]
-    start = EvenMixture.start(X, 2)
-    stays = (counts - 1) / counts
-    found = likely_kernels(start, X, y, counts.astype(float), stays)
-    expected = likely_kernels(start, X[all_of], y[all_of], None, None)
-    assert found[0].kernel == expected[0].kernel
-    assert found[0].noise == pytest.approx(expected[0].noise, rel=1e-6)
-    assert found[0].probability == pytest.approx(expected[0].probability, rel=1e-6)
-
-
-def test_what_matters_has_weight():
-    X, y = curved(0, 400)
-    X = np.hstack([X, np.random.default_rng(1).integers(0, 3, (400, 1))])
-    weights = np.exp(learned_radial(X, y, 1)[0].kernel.log_weights)
-    assert weights[:3].min() > 3.0 * weights[3:].max()
 
 
 def ridges(seed, n, p=4):
@@ -281,20 +236,6 @@ def test_columns_are_standardised_straightened_and_clipped():
     assert_allclose(ranks[order, 0], (np.arange(200) + 0.5) / 200, atol=1e-12)
 
 
-@pytest.mark.parametrize("unit", [1e-300, 1e-150, 1e150, 1e300])
-def test_columns_have_no_unit(unit):
-    rng = np.random.default_rng(0)
-    numbers = np.column_stack([rng.normal(size=40), rng.exponential(size=40), np.ones(40)])
-    expected, scaled = NumberColumns(numbers).apply(numbers), NumberColumns(numbers * unit)
-    for found, known in zip(scaled.apply(numbers * unit), expected, strict=True):
-        assert_allclose(found, known, atol=1e-9)
-    for far in (1e308, -1e308):
-        assert np.all(np.isfinite(scaled.apply(np.full((1, 3), far))[0]))
-    # What varies by roundings alone is constant.
-    rounded = 1e9 * (1.0 + 1e-15 * rng.integers(0, 3, (50, 1)))
-    assert not NumberColumns(rounded).apply(rounded)[0].any()
-
-
 @pytest.mark.parametrize("power", [-3.0, -0.5, 0.0, 0.3, 1.0, 1.7, 2.0, 4.0])
 def test_columns_are_straightened_as_scikit_learn_does(power):
     rng = np.random.default_rng(0)
@@ -303,13 +244,6 @@ def test_columns_are_straightened_as_scikit_learn_does(power):
     transformer.lambdas_ = np.array([power])
     expected = transformer.transform(X[:, None])[:, 0]
     assert_allclose(yeo_johnson(X, power), expected, rtol=1e-12, atol=1e-15)
-
-
-def test_means_are_of_what_is_known():
-    assert mean_of_known(np.array([1.0, np.nan, 4.0])) == pytest.approx(2.5)
-    assert mean_of_known(np.array([1e308, np.nan, 1.5e308])) == pytest.approx(1.25e308)
-    assert mean_of_known(np.array([0.0, np.nan])) == 0.0
-    assert mean_of_known(np.array([np.nan])) == 0.0
 
 
 def test_exponents_are_learned_from_rows_with_the_ends_of_each_column(monkeypatch):
@@ -580,18 +514,6 @@ def test_a_shape_of_unequal_weights_is_finite(heavy):
     assert np.all(np.diff(quantiles) > 0.0)
 
 
-def test_a_shape_changes_with_the_prediction():
-    rng = np.random.default_rng(0)
-    means = rng.uniform(size=4000)
-    # Leans one way below, and the other way above.
-    u = (rng.exponential(size=4000) - 1.0) * np.where(means < 0.5, 1.0, -1.0)
-    p = np.array([0.025, 0.5, 0.975])
-    low, high = Shape(u, means, None).quantiles(np.array([0.2, 0.8]), p)
-    expected = -np.log(1.0 - p) - 1.0
-    assert_allclose(low, expected, atol=0.4)
-    assert_allclose(high, -expected[::-1], atol=0.4)
-
-
 def test_predictions_are_corrected_where_residuals_have_means():
     rng = np.random.default_rng(0)
     means, noise = rng.normal(size=3000), rng.normal(size=3000)
@@ -774,7 +696,7 @@ def test_pickles_hold_nothing_that_can_be_made_again():
 
 
 def test_many_rows_are_fitted_by_products(monkeypatch):
-    X, y = curved(0, 900)
+    X, y = curved(0, 600)
     y = y + 3.0 * X[:, 1]
     new = curved(1, 300)[0]
     exact = TabularGPRegressor(random_state=0).fit(X, y)
@@ -794,7 +716,7 @@ def test_many_rows_are_fitted_by_products(monkeypatch):
     classifier = TabularGPClassifier(random_state=0).fit(X, labels)
     P, Q = classifier.predict_proba(new), exactly.predict_proba(new)
     assert np.mean(np.abs(P - Q)) < 0.06
-    monkeypatch.setattr(members, "_MOST_STORED", 500)
+    monkeypatch.setattr(members, "_MOST_STORED", 400)
     some = TabularGPRegressor(members=["ranks", "levels"], random_state=0).fit(X, y)
     assert np.sqrt(np.mean((some.predict(new) - right) ** 2)) < width.mean()
 
@@ -934,18 +856,6 @@ def test_coefficients_of_a_pool_have_the_least_loss():
     assert pool.probabilities(scores)[:, 1] == pytest.approx(1 - pool.probabilities(scores)[:, 0])
 
 
-def test_partial_dependence_of_a_curve():
-    X, y = curved(0, 300)
-    model = TabularGPRegressor(random_state=0).fit(X, y)
-    found = model.partial_dependence(X, 2, grid_resolution=9)
-    expected = np.sin(2.0 * found.grid[0])
-    level = found.mean.mean() - expected.mean()
-    assert np.abs(found.mean - expected - level).max() < 0.25
-    assert np.all(found.std > 0.0)
-    both = model.partial_dependence(X, (0, 1), grid_resolution=4)
-    assert both.mean.shape == both.std.shape == (4, 4)
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
 def test_few_rows(n):
     X, y = curved(0, n)
@@ -956,7 +866,7 @@ def test_few_rows(n):
 
 @pytest.mark.parametrize("make", [TabularGPRegressor, TabularGPClassifier])
 def test_more_columns_than_rows(make):
-    X = np.random.default_rng(0).normal(size=(130, 1100))
+    X = np.random.default_rng(0).normal(size=(40, 1100))
     y = X[:, 0] + X[:, 1] if make is TabularGPRegressor else X[:, 0] + X[:, 1] > 0.0
     model = make(random_state=0).fit(X, y)
     assert np.all(np.isfinite(model.predict(X)))
@@ -966,7 +876,7 @@ def test_more_columns_than_rows(make):
 def test_awkward_columns():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(80, 5))
-    X[:, 1], X[:, 2], X[:, 3] = 7.0, np.nan, np.where(rng.random(80) < 0.3, np.nan, 1e200)
+    X[:, 1], X[:, 2], X[:, 3] = 7.0, np.nan, np.where(rng.random(80) < 0.3, np.nan, 1e308)
     y = X[:, 0] + np.isnan(X[:, 3])
     model = TabularGPRegressor(random_state=0).fit(X, y)
     assert model.score(X, y) > 0.9
@@ -1053,8 +963,9 @@ def test_the_order_of_rows_does_not_matter(make):
 
 
 @BOTH
-def test_rows_without_weight_leave_no_trace_and_weights_have_no_unit(make):
-    X, y = told(make)
+@pytest.mark.parametrize("n", [9, 16, 120])
+def test_rows_without_weight_leave_no_trace_and_weights_have_no_unit(make, n):
+    X, y = told(make, n)
     weights = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
     weights[::7] = 0.0
     seen, wild = weights > 0.0, X.copy()
@@ -1066,19 +977,6 @@ def test_rows_without_weight_leave_no_trace_and_weights_have_no_unit(make):
     assert not np.allclose(found, plain, rtol=1e-3)
     twice = answers(make(random_state=0).fit(np.tile(X, (2, 1)), np.tile(y, 2)), X)
     assert_allclose(twice, plain, rtol=1e-4, atol=1e-4)
-
-
-@BOTH
-def test_pickles_threads_and_another_fit_say_the_same(make):
-    X, y = told(make)
-    model = make(random_state=0).fit(X, y)
-    expected = answers(model, X)
-    # Factors are made again.
-    assert_allclose(answers(pickle.loads(pickle.dumps(model)), X), expected, rtol=1e-9, atol=1e-12)
-    assert_allclose(answers(clone(model).fit(X, y), X), expected, rtol=1e-4, atol=1e-4)
-    for n_jobs in (1, 2, 7):
-        found = answers(make(random_state=0, n_jobs=n_jobs).fit(X, y), X)
-        assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
 
 
 @BOTH
@@ -1379,7 +1277,7 @@ def test_targets_of_a_table_score_as_single_ones():
     assert model.score(X, gaps) == pytest.approx(np.mean(single))
 
 
-def test_standard_deviations_from_few_directions_are_close_and_travel_in_a_pickle():
+def test_standard_deviations_from_few_directions_are_close():
     rng = np.random.default_rng(0)
     X = rng.uniform(size=(1100, 3))
     y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(1100)
@@ -1392,18 +1290,9 @@ def test_standard_deviations_from_few_directions_are_close_and_travel_in_a_pickl
     np.testing.assert_allclose(
         np.sqrt(member.latent_variance(rows) + noise), np.sqrt(exact + noise), rtol=0.05
     )
-    kept = pickle.dumps(model)
-    assert len(kept) < 100 * X.nbytes
-    for found, expected in zip(
-        pickle.loads(kept).predict(X, return_std=True),
-        model.predict(X, return_std=True),
-        strict=True,
-    ):
-        np.testing.assert_allclose(found, expected, rtol=1e-12)
-    for one, many in zip(
-        model.predict(X[:1], return_std=True), model.predict(X, return_std=True), strict=True
-    ):
-        np.testing.assert_allclose(one, many[:1], rtol=1e-9)
+    assert len(pickle.dumps(model)) < 100 * X.nbytes
+    one, many = (np.array(model.predict(rows, return_std=True)) for rows in (X[:1], X))
+    assert_allclose(one, many[:, :1], rtol=1e-9)
 
 
 def test_sparse_rows_are_refused_whatever_was_fitted():

@@ -80,9 +80,7 @@ def test_rows_are_normalised(data, norm, scale):
 
 @quick
 @given(
-    data=st.data(),
-    normalize=st.sampled_from([None, "l1"]),
-    scale=st.sampled_from([1.0, "mixed"]),
+    data=st.data(), normalize=st.sampled_from([None, "l1"]), scale=st.sampled_from([1.0, "mixed"])
 )
 def test_zero_rows_and_columns_can_be_excluded(data, normalize, scale):
     excluded = {"allow_zero_rows": False, "allow_zero_columns": False}
@@ -163,86 +161,6 @@ def all_distinct(X):
 
 
 @pytest.mark.parametrize(
-    ("strategy", "case"),
-    [
-        pytest.param(any_histogram, lambda X: X.shape == (0, 0), id="nothing at all"),
-        pytest.param(any_histogram, lambda X: X.dtype == np.float32, id="single precision"),
-        pytest.param(any_histogram, lambda X: isinstance(X, np.ndarray), id="dense"),
-        pytest.param(any_histogram, lambda X: isinstance(X, sparse.csr_array), id="CSR array"),
-        pytest.param(any_histogram, lambda X: isinstance(X, sparse.csr_matrix), id="CSR matrix"),
-        pytest.param(
-            several,
-            lambda X: any(np.unique(c[c > 0]).size < np.count_nonzero(c) - 1 for c in X.T),
-            id="ties",
-        ),
-        pytest.param(several, all_distinct, id="no ties"),
-        pytest.param(several, lambda X: (X == 0).mean() > 0.9 and X.any(), id="many zeros"),
-        pytest.param(several, lambda X: (X > 0).all(), id="no zeros"),
-        pytest.param(several, lambda X: X.any() and not X.any(axis=1).all(), id="zero row"),
-        pytest.param(several, lambda X: X.any() and not X.any(axis=0).all(), id="zero column"),
-        pytest.param(several, lambda X: not X.any(), id="zero matrix"),
-        pytest.param(
-            several,
-            lambda X: X.any(axis=1).all() and len(np.unique(X, axis=0)) < len(X),
-            id="duplicated rows",
-        ),
-        pytest.param(
-            several,
-            lambda X: any(c[0] > 0 and np.ptp(c) == 0 for c in X.T) and np.ptp(X) > 0,
-            id="constant column",
-        ),
-        pytest.param(
-            several,
-            lambda X: (np.count_nonzero(X, axis=0) == 1).any() and np.count_nonzero(X) > len(X),
-            id="single-entry column",
-        ),
-        pytest.param(csr, has_unsorted_row, id="unsorted indices"),
-        pytest.param(
-            csr, lambda X: len(set(stored_cells(X))) < len(stored_cells(X)), id="duplicate entries"
-        ),
-        pytest.param(csr, lambda X: (X.data == 0).any(), id="explicit zeros"),
-        pytest.param(
-            csr,
-            lambda X: (
-                has_unsorted_row(X)
-                and (X.data == 0).any()
-                and len(set(stored_cells(X))) < len(stored_cells(X))
-            ),
-            id="all flaws together",
-        ),
-        pytest.param(csr, lambda X: X.nnz > 0 and is_canonical(X), id="canonical"),
-        pytest.param(csr, lambda X: X.indices.dtype == np.int64, id="64-bit indices"),
-        pytest.param(csr, lambda X: X.indices.dtype == np.int32, id="32-bit indices"),
-        pytest.param(csr, lambda X: not X.data.flags.writeable, id="read-only CSR"),
-        pytest.param(several, lambda X: X.flags.c_contiguous, id="C"),
-        pytest.param(several, lambda X: X.flags.f_contiguous, id="Fortran"),
-        pytest.param(several, lambda X: not X.flags.writeable, id="read-only"),
-        pytest.param(several, lambda X: X.strides[1] == 16, id="strided"),
-        pytest.param(several, lambda X: X.strides[1] == -8, id="reversed"),
-        pytest.param(
-            histograms(scale="any"), lambda X: X.any() and X.max() < 1e-290, id="tiny values"
-        ),
-        pytest.param(
-            histograms(scale="any"), lambda X: X.any() and X.max() > 1e27, id="huge values"
-        ),
-        pytest.param(
-            histograms(scale="mixed"),
-            lambda X: X.any() and X.max() > 1e27 and 0 < X[X > 0].min() < 1e-290,
-            id="mixed scales",
-        ),
-        pytest.param(
-            histograms(allow_subnormal=True),
-            lambda X: 0 < X[X > 0].min(initial=1) < np.finfo(X.dtype).tiny,
-            id="subnormal numbers",
-        ),
-        pytest.param(histograms(100, 50), lambda X: X.any(), id="more than can be drawn by bytes"),
-    ],
-)
-def test_histograms_reach(strategy, case):
-    find(strategy, case, settings=search)
-
-
-@pytest.mark.parametrize(
     ("strategy", "lowest", "highest"),
     [
         (histograms(), (0, 0), (33, 33)),
@@ -300,31 +218,6 @@ def test_counts_are_integers_within_bounds(data, dtype):
     assert len(np.unique(few[few > 0])) <= 2
 
 
-@pytest.mark.parametrize(
-    ("strategy", "case"),
-    [
-        pytest.param(count_matrices(), lambda X: len(np.unique(X)) > 256, id="over 256 values"),
-        pytest.param(count_matrices(), lambda X: X.max(initial=0) == 1, id="binary"),
-        pytest.param(count_matrices(max_count=37), lambda X: 37 in X, id="largest count"),
-        pytest.param(count_matrices(dtype=np.uint8), lambda X: 255 in X, id="largest integer"),
-        pytest.param(
-            count_matrices(n_rows=(5, 33)),
-            lambda X: (
-                X.shape[1] > 2 and (np.count_nonzero(X, axis=0) < len(X) / 4).all() and X.any()
-            ),
-            id="sparse columns",
-        ),
-        pytest.param(
-            count_matrices(dtype=np.uint8, format="csr"),
-            lambda X: not is_canonical(X),
-            id="flawed CSR",
-        ),
-    ],
-)
-def test_counts_reach(strategy, case):
-    find(strategy, case, settings=search)
-
-
 # SPD matrices
 
 
@@ -358,36 +251,6 @@ def test_spd_scale(stack):
 
 def off_diagonal(stack):
     return stack[:, ~np.eye(stack.shape[1], dtype=bool)]
-
-
-@pytest.mark.parametrize(
-    ("strategy", "case"),
-    [
-        pytest.param(
-            spd_matrices(n=(1, 9), p=(2, 9)), lambda S: not off_diagonal(S).any(), id="diagonal"
-        ),
-        pytest.param(
-            spd_matrices(n=(1, 9), p=(2, 9)), lambda S: off_diagonal(S).all(), id="no zeros"
-        ),
-        pytest.param(
-            spd_matrices(n=(2, 9), p=(2, 9)),
-            lambda S: len(np.unique(S, axis=0)) < len(S) and off_diagonal(S).any(),
-            id="repeated",
-        ),
-        pytest.param(
-            spd_matrices(n=(1, 3), p=(2, 5)),
-            lambda S: np.linalg.cond(S).max() > 1e12,
-            id="singular",
-        ),
-        pytest.param(
-            spd_matrices(n=(1, 3), scale="any"), lambda S: 0 < np.abs(S).max() < 1e-90, id="tiny"
-        ),
-        pytest.param(spd_matrices(scale="any"), lambda S: S.max(initial=0) > 1e90, id="huge"),
-        pytest.param(spd_matrices(40, 23), lambda S: S.any(), id="more than can be drawn by bytes"),
-    ],
-)
-def test_spd_matrices_reach(strategy, case):
-    find(strategy, case, settings=search)
 
 
 def test_spd_matrices_shrink():
@@ -427,30 +290,112 @@ def breaks_triangle(M):
     return (M - shortest_detours(M) > 0).any()
 
 
-@pytest.mark.parametrize(
-    ("strategy", "case"),
-    [
-        pytest.param(ground_distances(d=(0, 3)), lambda M: len(M) == 0, id="no bins"),
-        pytest.param(
-            ground_distances(), lambda M: len(np.unique(M)) > 20, id="many different distances"
+REACHED = {
+    "histograms, nothing at all": (any_histogram, lambda X: X.shape == (0, 0)),
+    "histograms, single precision": (any_histogram, lambda X: X.dtype == np.float32),
+    "histograms, dense": (any_histogram, lambda X: isinstance(X, np.ndarray)),
+    "histograms, CSR array": (any_histogram, lambda X: isinstance(X, sparse.csr_array)),
+    "histograms, CSR matrix": (any_histogram, lambda X: isinstance(X, sparse.csr_matrix)),
+    "histograms, ties": (
+        several,
+        lambda X: any(np.unique(c[c > 0]).size < np.count_nonzero(c) - 1 for c in X.T),
+    ),
+    "histograms, no ties": (several, all_distinct),
+    "histograms, many zeros": (several, lambda X: (X == 0).mean() > 0.9 and X.any()),
+    "histograms, no zeros": (several, lambda X: (X > 0).all()),
+    "histograms, zero row": (several, lambda X: X.any() and not X.any(axis=1).all()),
+    "histograms, zero column": (several, lambda X: X.any() and not X.any(axis=0).all()),
+    "histograms, zero matrix": (several, lambda X: not X.any()),
+    "histograms, duplicated rows": (
+        several,
+        lambda X: X.any(axis=1).all() and len(np.unique(X, axis=0)) < len(X),
+    ),
+    "histograms, constant column": (
+        several,
+        lambda X: any(c[0] > 0 and np.ptp(c) == 0 for c in X.T) and np.ptp(X) > 0,
+    ),
+    "histograms, single-entry column": (
+        several,
+        lambda X: (np.count_nonzero(X, axis=0) == 1).any() and np.count_nonzero(X) > len(X),
+    ),
+    "histograms, unsorted indices": (csr, has_unsorted_row),
+    "histograms, duplicate entries": (
+        csr,
+        lambda X: len(set(stored_cells(X))) < len(stored_cells(X)),
+    ),
+    "histograms, explicit zeros": (csr, lambda X: (X.data == 0).any()),
+    "histograms, all flaws together": (
+        csr,
+        lambda X: (
+            has_unsorted_row(X)
+            and (X.data == 0).any()
+            and len(set(stored_cells(X))) < len(stored_cells(X))
         ),
-        pytest.param(
-            ground_distances(kind="pseudometric"),
-            lambda M: M.any() and np.count_nonzero(M) < M.size - len(M),
-            id="bins at distance zero",
-        ),
-        pytest.param(ground_distances(kind="squared"), breaks_triangle, id="squared"),
-        pytest.param(ground_distances(kind="cost"), breaks_triangle, id="cost"),
-        pytest.param(
-            ground_distances(d=12, kind="grid"),
-            lambda M: np.isclose(M.max(), np.hypot(2, 3)),
-            id="3 x 4 grid",
-        ),
-        pytest.param(ground_distances(kind="grid"), lambda M: M.max() == len(M) - 1 > 5, id="line"),
-        pytest.param(ground_distances(scale="any"), lambda M: M.max() > 1e290, id="huge"),
-    ],
-)
-def test_ground_distances_reach(strategy, case):
+    ),
+    "histograms, canonical": (csr, lambda X: X.nnz > 0 and is_canonical(X)),
+    "histograms, 64-bit indices": (csr, lambda X: X.indices.dtype == np.int64),
+    "histograms, 32-bit indices": (csr, lambda X: X.indices.dtype == np.int32),
+    "histograms, read-only CSR": (csr, lambda X: not X.data.flags.writeable),
+    "histograms, C": (several, lambda X: X.flags.c_contiguous),
+    "histograms, Fortran": (several, lambda X: X.flags.f_contiguous),
+    "histograms, read-only": (several, lambda X: not X.flags.writeable),
+    "histograms, strided": (several, lambda X: X.strides[1] == 16),
+    "histograms, reversed": (several, lambda X: X.strides[1] == -8),
+    "histograms, tiny values": (histograms(scale="any"), lambda X: X.any() and X.max() < 1e-290),
+    "histograms, huge values": (histograms(scale="any"), lambda X: X.any() and X.max() > 1e27),
+    "histograms, mixed scales": (
+        histograms(scale="mixed"),
+        lambda X: X.any() and X.max() > 1e27 and 0 < X[X > 0].min() < 1e-290,
+    ),
+    "histograms, subnormal numbers": (
+        histograms(allow_subnormal=True),
+        lambda X: 0 < X[X > 0].min(initial=1) < np.finfo(X.dtype).tiny,
+    ),
+    "histograms, more than can be drawn by bytes": (histograms(100, 50), lambda X: X.any()),
+    "counts, over 256 values": (count_matrices(), lambda X: len(np.unique(X)) > 256),
+    "counts, binary": (count_matrices(), lambda X: X.max(initial=0) == 1),
+    "counts, largest count": (count_matrices(max_count=37), lambda X: 37 in X),
+    "counts, largest integer": (count_matrices(dtype=np.uint8), lambda X: 255 in X),
+    "counts, sparse columns": (
+        count_matrices(n_rows=(5, 33)),
+        lambda X: X.shape[1] > 2 and (np.count_nonzero(X, axis=0) < len(X) / 4).all() and X.any(),
+    ),
+    "counts, flawed CSR": (
+        count_matrices(dtype=np.uint8, format="csr"),
+        lambda X: not is_canonical(X),
+    ),
+    "matrices, diagonal": (spd_matrices(n=(1, 9), p=(2, 9)), lambda S: not off_diagonal(S).any()),
+    "matrices, no zeros": (spd_matrices(n=(1, 9), p=(2, 9)), lambda S: off_diagonal(S).all()),
+    "matrices, repeated": (
+        spd_matrices(n=(2, 9), p=(2, 9)),
+        lambda S: len(np.unique(S, axis=0)) < len(S) and off_diagonal(S).any(),
+    ),
+    "matrices, singular": (
+        spd_matrices(n=(1, 3), p=(2, 5)),
+        lambda S: np.linalg.cond(S).max() > 1e12,
+    ),
+    "matrices, tiny": (spd_matrices(n=(1, 3), scale="any"), lambda S: 0 < np.abs(S).max() < 1e-90),
+    "matrices, huge": (spd_matrices(scale="any"), lambda S: S.max(initial=0) > 1e90),
+    "matrices, more than can be drawn by bytes": (spd_matrices(40, 23), lambda S: S.any()),
+    "distances, no bins": (ground_distances(d=(0, 3)), lambda M: len(M) == 0),
+    "distances, many different distances": (ground_distances(), lambda M: len(np.unique(M)) > 20),
+    "distances, bins at distance zero": (
+        ground_distances(kind="pseudometric"),
+        lambda M: M.any() and np.count_nonzero(M) < M.size - len(M),
+    ),
+    "distances, squared": (ground_distances(kind="squared"), breaks_triangle),
+    "distances, cost": (ground_distances(kind="cost"), breaks_triangle),
+    "distances, 3 x 4 grid": (
+        ground_distances(d=12, kind="grid"),
+        lambda M: np.isclose(M.max(), np.hypot(2, 3)),
+    ),
+    "distances, line": (ground_distances(kind="grid"), lambda M: M.max() == len(M) - 1 > 5),
+    "distances, huge": (ground_distances(scale="any"), lambda M: M.max() > 1e290),
+}
+
+
+@pytest.mark.parametrize(("strategy", "case"), REACHED.values(), ids=REACHED)
+def test_what_is_awkward_is_reached(strategy, case):
     find(strategy, case, settings=search)
 
 

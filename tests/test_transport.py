@@ -389,15 +389,6 @@ def test_a_barycentre_is_a_minimum(rng):
         assert abs(steps[0] - steps[1]) < 0.1 * (max(steps) - least)
 
 
-def test_pot_has_the_same_barycentre(rng):
-    ot = pytest.importorskip("ot", reason="POT is not installed: pip install POT")
-    X, M = words(rng, 4, 15)
-    expected = ot.barycenter(X.T, M, 0.3, stopThr=1e-13, numItermax=10_000)
-    np.testing.assert_allclose(sinkhorn_barycenter(X, M=M, reg=0.3, tol=1e-11), expected, atol=1e-7)
-    found = sinkhorn_barycenter(sparse.csr_array(5 * X), M=M, reg=0.3, tol=1e-11)
-    np.testing.assert_allclose(found, 5 * expected, atol=1e-6)
-
-
 @settings(max_examples=40, deadline=None)
 @given(data=st.data(), M=ground_distances(n_bins), debiased=st.booleans(), seed=st.integers(0, 99))
 def test_barycentres_are_their_definition(data, M, debiased, seed):
@@ -697,14 +688,6 @@ def test_emd_distances_between_other_bins_at_any_scale(shape, levels, mass, cost
         np.testing.assert_array_equal(again, D)
 
 
-def test_emd_distances_are_those_of_pot(rng):
-    ot = pytest.importorskip("ot", reason="POT is not installed: pip install POT")
-    X, M = words(rng, 6, 40, smoothing=0.0)
-    expected = [[ot.emd2(x, y, M) for y in X] for x in X]
-    np.testing.assert_allclose(emd_distances(X, M=M), expected, atol=1e-12)
-    np.testing.assert_allclose(emd_distances(X, M=M**2)[0, 1], ot.emd2(X[0], X[1], M**2))
-
-
 def test_sinkhorn_distances_tend_to_the_emd(rng):
     X, M = words(rng, 5, 12)
     exact = emd_distances(X.astype(np.float32), M=M)
@@ -766,26 +749,6 @@ def test_projection_is_exact_on_a_line(rng):
     M = np.abs(positions[:, None] - positions)
     exact = [[oracle.emd(x, y, M) for y in X] for x in X]
     np.testing.assert_allclose(projection_bounds(X, positions=positions[:, None]), exact, atol=1e-9)
-
-
-def test_bounds_skip_pairs_of_a_nearest_neighbour_search(rng):
-    X, M = words(rng, 25, 10, smoothing=0.0)
-    X[rng.random(X.shape) < 0.5] = 0.0
-    X[:, 0] += 0.01
-    X /= X.sum(axis=1, keepdims=True)
-    queries, X = X[:5], X[5:]
-    exact = emd_distances(queries, X, M=M)
-    bounds = relaxed_bounds(queries, X, M=M)
-    n_solved = 0
-    for distances, bound in zip(exact, bounds, strict=True):
-        best = np.inf
-        for k in np.argsort(bound):
-            if bound[k] >= best:
-                break
-            n_solved += 1
-            best = min(best, distances[k])
-        assert best == distances.min()
-    assert n_solved < exact.size / 2
 
 
 def test_bad_positions():

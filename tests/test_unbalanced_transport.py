@@ -260,23 +260,6 @@ def test_partial_distances_are_their_definition(X, Y, M, strength, share):
             np.testing.assert_allclose(regularized[i, j], expected, rtol=1e-6, atol=atol)
 
 
-@pytest.mark.parametrize("share", [0.1, 0.6, 0.99])
-@pytest.mark.parametrize("reg", [0.1, 1.0])
-def test_partial_plans_are_those_of_pot(rng, reg, share):
-    ot = pot()
-    X, M = counts(rng, 2, 9)
-    a, b = X + 0.01
-    mass = share * min(a.sum(), b.sum())
-    expected = ot.partial.entropic_partial_wasserstein(
-        a, b, M, reg, m=mass, numItermax=100_000, stopThr=1e-14
-    )
-    plan = partial_sinkhorn(a, b, M=M, reg=reg, mass=mass, tol=1e-12)
-    np.testing.assert_allclose(plan, expected, rtol=1e-6, atol=1e-9)
-    assert np.all(plan.sum(axis=1) <= a + 1e-9)
-    assert np.all(plan.sum(axis=0) <= b + 1e-9)
-    np.testing.assert_allclose(plan.sum(), mass, rtol=1e-10)
-
-
 @settings(max_examples=50, deadline=None)
 @given(
     X=histograms(n_columns=n_bins, n_rows=(1, 1), allow_zero_rows=False),

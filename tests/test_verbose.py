@@ -10,11 +10,7 @@ from sklearn.base import clone
 from histrs.gaussian_process import TabularGPClassifier, TabularGPRegressor
 from histrs.kernel_approximation import ExpChi2Sampler
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor
-from histrs.prototypes import (
-    CovarianceCompressor,
-    HistogramCompressor,
-    RandomMutationNN,
-)
+from histrs.prototypes import CovarianceCompressor, HistogramCompressor, RandomMutationNN
 from tests.all_estimators import CASES, data
 
 # Of those whose case has nothing to search or to learn by iterations.
@@ -32,30 +28,6 @@ def fitted(case, verbose):
     model.set_params(verbose=verbose, **INSTEAD.get(type(model), {}))
     X, y = data(case._replace(make=lambda: model))
     return model.fit(X, y)
-
-
-def test_those_that_take_long_can_be_asked():
-    names = {type(case.make()).__name__ for case in SPEAKING}
-    assert names >= {
-        "BagOfVisualWords",
-        "CondensedNN",
-        "ExpChi2Sampler",
-        "FastCondensedNN",
-        "FisherVector",
-        "KernelProjectionMap",
-        "MDM",
-        "MetricKNNClassifier",
-        "MetricKNNRegressor",
-        "PartDetector",
-        "Potato",
-        "ProductQuantizer",
-        "RandomMutationNN",
-        "ReducedNN",
-        "SPDProjection",
-        "SparseKernelMap",
-        "TangentSpace",
-        "Whitening",
-    }
 
 
 @each

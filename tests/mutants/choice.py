@@ -42,4 +42,9 @@ def chosen_of(mutants: list[M], options: argparse.Namespace) -> Iterator[M]:
 def accepted_in(path: Path) -> set[str]:
     """Return the names of the mutants that no test need notice."""
     files = tomllib.loads(path.read_text())
-    return {f"{file}:{change}" for file, changes in files.items() for change in changes}
+    return {
+        f"{file}:{change}"
+        for file, reasons in files.items()
+        for changes in reasons.values()
+        for change in changes
+    }

@@ -56,9 +56,7 @@ class _Child:
 
 
 def forks(
-    tasks: Iterable[Task],
-    answer: Callable[[Task, Say], None],
-    jobs: int,
+    tasks: Iterable[Task], answer: Callable[[Task, Say], None], jobs: int
 ) -> Iterator[tuple[Task, list[Any]]]:
     """Answer each task in a child of its own, and yield all that it said, as they end.
 

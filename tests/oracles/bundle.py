@@ -2,7 +2,6 @@
 
 import numpy as np
 from scipy.optimize import LinearConstraint, minimize
-from scipy.special import entr
 
 LOSSES = {
     "hinge": lambda z: np.maximum(0.0, 1 - z),
@@ -33,14 +32,6 @@ def hinge_minimum(features, K, y, weights, alpha):
         options={"maxiter": 20_000, "maxfun": 100_000, "ftol": 1e-15, "gtol": 1e-12},
     )
     return -found.fun
-
-
-# Minus the conjugates at minus the derivatives in the margin.
-CONJUGATES = {
-    "hinge": lambda s: s,
-    "squared_hinge": lambda s: s * (1 - s / 4),
-    "logistic": lambda s: entr(s) + entr(1 - s),
-}
 
 
 def simplex_maximum(H, b):

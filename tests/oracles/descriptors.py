@@ -40,12 +40,6 @@ def word_counts(x, words, bandwidth=None):
     return counts
 
 
-def squared_distances(x, words):
-    """Of every feature from every word, in double precision."""
-    x, words = np.asarray(x, dtype=np.float64), np.asarray(words, dtype=np.float64)
-    return np.array([np.sum((words - point) ** 2, axis=1) for point in x])
-
-
 def cell(position, rows, columns):
     """The number of the cell that a position in [0, 1]^2 lies in, row by row."""
     i = min(int(position[0] * rows), rows - 1)

@@ -88,48 +88,6 @@ def resized(image, scale):
 # ---- parts --------------------------------------------------------------------------------------
 
 
-def distance_transform(scores, deformation, locations_y, locations_x):
-    """The best location for each ideal one, less what the displacement costs (DPM eq. 9)."""
-    linear_y, square_y, linear_x, square_x = deformation
-    y, x = np.indices(scores.shape)
-    best = np.empty((len(locations_y), len(locations_x)))
-    for i, j in np.ndindex(best.shape):
-        dy, dx = y - locations_y[i], x - locations_x[j]
-        cost = linear_y * dy + square_y * dy**2 + linear_x * dx + square_x * dx**2
-        best[i, j] = np.max(scores - cost)
-    return best
-
-
-def expanded(codes, n_codes):
-    """Codes as sparse features: a one in each block (SPARSE, section 3)."""
-    return np.eye(n_codes)[codes]
-
-
-def filter_scores(cells, weights):
-    """The inner product of a filter with every window of a level.
-
-    `cells` is (rows, columns, blocks, codes), `weights` (h, w, blocks, codes).
-    """
-    h, w = weights.shape[:2]
-    n_rows, n_columns = (max(n - m + 1, 0) for n, m in zip(cells.shape, (h, w), strict=False))
-    scores = np.zeros((n_rows, n_columns))
-    for y, x in np.ndindex(n_rows, n_columns):
-        scores[y, x] = np.sum(cells[y : y + h, x : x + w] * weights)
-    return scores
-
-
-def component_scores(levels, level, octave, padding, root, bias, parts):
-    """The scores of all locations of a root (DPM eq. 6 to 8)."""
-    total = bias + filter_scores(levels[level], root)
-    for weights, anchor, deformation in parts:
-        scores = filter_scores(levels[level - octave], weights)
-        if scores.size == 0:
-            return np.full(total.shape, -np.inf)
-        ideal = [2 * np.arange(n) - padding + a for n, a in zip(total.shape, anchor, strict=True)]
-        total = total + distance_transform(scores, deformation, *ideal)
-    return total
-
-
 # ---- evaluation ---------------------------------------------------------------------------------
 
 

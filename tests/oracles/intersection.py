@@ -38,11 +38,6 @@ def cross_product(X_star: ArrayLike, X: ArrayLike, V: ArrayLike) -> Array:
     return (_kernel(X_star, X) @ np.asarray(V, dtype=np.longdouble)).astype(np.float64)
 
 
-def kernel_product(X: ArrayLike, V: ArrayLike) -> Array:
-    """Eq. 9: (K v)_i = sum_j v(j) sum_d min(x_i(d), x_j(d))."""
-    return cross_product(X, X, V)
-
-
 def cross_product_scale(X_star: ArrayLike, X: ArrayLike, V: ArrayLike) -> Array:
     """K(X_star, X) |V|: rounding errors of the product are proportional to this, not to itself."""
     return cross_product(X_star, X, np.abs(np.asarray(V, dtype=np.float64)))

@@ -84,16 +84,3 @@ def neighbors(X, indexed, n_neighbors, metric):
     if metric == "inner_product":
         return -values, rows
     return (np.sqrt(values) if metric == "euclidean" else values), rows
-
-
-def least_sums(codes, tables, biases, n_neighbors):
-    """The rows of least `bias + sum_m table[m, code, q]`, of equal ones the first."""
-    rows = np.empty((tables.shape[2], n_neighbors), dtype=int)
-    sums = np.empty((tables.shape[2], n_neighbors))
-    for q in range(tables.shape[2]):
-        each = np.zeros(len(codes)) if len(biases) == 0 else biases.astype(float)
-        for m in range(len(tables)):
-            each = each + tables[m, codes[:, m], q]
-        rows[q] = np.argsort(each, kind="stable")[:n_neighbors]
-        sums[q] = each[rows[q]]
-    return rows, sums
