@@ -203,11 +203,11 @@ class MinMaxGPClassifier(GPClassifier):
 class SPDGPRegressor(GPRegressor):
     r"""Gaussian process regressor on covariance matrices: `GPRegressor` with the kernel `Tangent`.
 
-    Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). The kernel may be
-    "tangent", the Gaussian kernel in the tangent space at the geometric mean of the matrices of the
-    first fit; "logeuclid", the Gaussian kernel of logarithms,
-    :func:`~histrs.metrics.log_euclidean_kernel`; or "jbld", :func:`~histrs.metrics.jbld_kernel`.
-    The Gaussian of the affine-invariant distance is positive definite for no `gamma`, so it is no
+    Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). The kernel
+    "tangent" is the Gaussian kernel in the tangent space at the geometric mean of the matrices of
+    the first fit. "logeuclid" is the Gaussian kernel of logarithms,
+    :func:`~histrs.metrics.log_euclidean_kernel`. "jbld" is :func:`~histrs.metrics.jbld_kernel`. The
+    Gaussian of the affine-invariant distance is positive definite for no `gamma`, so it is no
     covariance. Parameters and attributes are those of `GPRegressor`.
 
     See Also

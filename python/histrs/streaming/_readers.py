@@ -285,9 +285,8 @@ class _NpyFile:
             if hasattr(rows, "close"):
                 rows.close()
             raise ValueError(
-                f"{self._path} is not an .npy file of numbers: give one that numpy.save has "
-                "written, a Parquet or CSV file, or an iterable of chunks, such as "
-                "pandas.read_csv(..., chunksize=4096) yields."
+                f"{self._path} is not an .npy file of numbers: give a file of numpy.save, Parquet "
+                "or CSV, or an iterable of chunks, such as pandas.read_csv(..., chunksize=4096)."
             )
         return rows
 

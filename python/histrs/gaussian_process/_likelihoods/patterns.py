@@ -181,10 +181,10 @@ def refuse_empty(patterns: Sequence[Pattern]) -> None:
 class Patterns:
     """The fits of a model, one for each pattern of missing rows, put together.
 
-    The model has `_parameters_of`, the parameters of a fit of some targets; `_check_patterns`,
-    which refuses what separate fits cannot have; `_check_entries`, which names bad entries of rows
-    that a fit would name by another index; `_of_targets`, a fitted model of some targets; and
-    `_state`, which makes what is costly.
+    The model has five methods. `_parameters_of` returns the parameters of a fit of some targets.
+    `_check_patterns` refuses parameters that separate fits cannot have. `_check_entries` names bad
+    entries of rows that a fit would name by another index. `_of_targets` returns a fitted model of
+    some targets. `_state` makes the costly parts.
     """
 
     model: Any
