@@ -100,12 +100,12 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         f"There are three splits up to {OFTEN:,} training rows, and one above. Rows of one person, "
         "storm or firm are on the same side of a split. At least a quarter of the rows are test "
-        'rows, and "full" means all other rows. Models are compared on the splits that all of '
-        "them were run on. Ranks, errors and times are better if smaller. ± is a standard error "
-        "over tables. - means that a model was not run, or has no such score.",
+        'rows; "full" means that all others are training rows. Models are compared on the splits '
+        "that all of them were run on. Ranks, errors and times are better if smaller. ± is a "
+        "standard error over tables. - means that a model was not run, or has no such score.",
         "",
         "Each model has one thread, and its time is CPU time. A fit of more than "
-        f"{LIMIT // 60} minutes has the worst rank. The machine is {machines}. "
+        f"{LIMIT // 60} minutes has the worst rank. The processor is {machines}. "
         "`python -m benches.quality` measures all of this again.",
         "",
         "| model | version |",
