@@ -231,8 +231,8 @@ def _coverage(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "Fractions of test rows inside 95% and 50% intervals, as means over tables. For the "
         "columns of quarters, rows are ordered by prediction or by the width of the interval, and "
         "cut into four parts. These columns show the smallest and the largest fraction of the "
-        "four. The last column is the fraction of tables with "
-        f"{_NEAR[0]:.2f} to {_NEAR[1]:.2f} inside 95% intervals in every quarter.",
+        "four. The last column is the fraction of tables whose 95% "
+        f"intervals contain {_NEAR[0]:.2f} to {_NEAR[1]:.2f} of the test rows in every quarter.",
         "",
     ]
     heads = ["", "rows to fit", "95%", "50%"]
