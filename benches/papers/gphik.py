@@ -850,7 +850,7 @@ def judge_bound(points: Points) -> list[Claim]:
     x="rows a class",
     panels=(
         Panel("accuracy", "accuracy, %"),
-        Panel("share of weight", "weight of the two features"),
+        Panel("fraction of weight", "weight of the two features"),
     ),
     judge=lambda points: judge_relevance(points),
 )
@@ -884,7 +884,7 @@ def figure_13(run: Run) -> tuple[Points, str]:
                     found = {"accuracy": 100 * float(model.score(X_test, y_test))}
                     if name != plain:
                         w = model.feature_weights_
-                        found["share of weight"] = float(w[:2].sum() / w.sum())
+                        found["fraction of weight"] = float(w[:2].sum() / w.sum())
                     points.add(name, n, **found)
         if (seed + 1) % 10 == 0:
             run.progress(seed + 1, n_runs, "runs")
@@ -900,7 +900,7 @@ def judge_relevance(points: Points) -> list[Claim]:
     """Judge the weights with five rows a class, and the gain."""
     weighted, plain = "learned weights", "equal weights"
     abscissas = points.at(weighted, "accuracy")
-    share = points.centre(weighted, "share of weight", abscissas[0])
+    share = points.centre(weighted, "fraction of weight", abscissas[0])
     gains = [
         points.values(weighted, "accuracy", n) - points.values(plain, "accuracy", n)
         for n in abscissas
