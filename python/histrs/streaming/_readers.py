@@ -331,7 +331,7 @@ def _svmlight_parts(path: Path) -> Iterator[tuple[Any, NDArray[Any]]]:
                 length=_SVMLIGHT_BYTES,
             )
         except (ValueError, IndexError) as error:
-            raise ValueError(f"{path} is no svmlight file: {error}.") from error
+            raise ValueError(f"{path} is not an svmlight file: {error}.") from error
         if rows.shape[0]:
             yield rows, targets
 
