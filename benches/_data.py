@@ -20,8 +20,7 @@ KERNEL: dict[str, Any] = {"kernel": Intersection(**PLAIN)}
 PAPER = {**KERNEL, "calibration": None}
 
 FASHION_MNIST = (
-    "Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, MIT licence), "
-    "from the folder that HISTRS_DATA names"
+    "Fashion-MNIST (H. Xiao, K. Rasul and R. Vollgraf, 2017, MIT licence), from `HISTRS_DATA`"
 )
 
 
@@ -176,7 +175,7 @@ def named_classes(kind: str, n_train: int, n_columns: int, n_test: int, quick: b
     return gamma_classes(n_train, n_columns, n_test, 0.1 if kind == "sparse" else 1.0)
 
 
-LETTERS = "letter (P. W. Frey and D. J. Slate, 1991), from the folder that HISTRS_DATA names"
+LETTERS = "letter (P. W. Frey and D. J. Slate, 1991), from `HISTRS_DATA`"
 
 
 def letters() -> tuple[NDArray[np.float64], str] | None:

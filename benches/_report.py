@@ -159,7 +159,8 @@ def _environment(result: Result) -> list[str]:
         f"{rates['stream_all_threads_bytes_per_second'] / 1e9:.1f} GB/s in all; "
         f"matrix products {rates['dgemm_flops'] / 1e9:.0f} GFLOP/s in float64, "
         f"{rates['sgemm_flops'] / 1e9:.0f} in float32",
-        f"* {versions}, {result['versions']['blas']}",
+        f"* {versions}",
+        f"* {result['versions']['blas']}",
         f"* {result['date']}; load averages {load['averages']}, cores that others kept busy: "
         f"{'unknown' if others is None else number(round(others, 2))}",
     ]
@@ -175,12 +176,10 @@ def _details(result: Result, letter: str) -> list[str]:
         lines += ["**A check failed: the times below compare different things.**", ""]
     lines += _sides(result)
     for check in result["checks"]:
-        errors = ", ".join(f"{name} {number(error)}" for name, error in check["errors"].items())
-        failed = f"; **too large: {', '.join(check['failed'])}**" if check["failed"] else ""
-        lines += [
-            f"Checked, {check['text']} (limit {number(check['limit'])}): {errors}{failed}.",
-            "",
-        ]
+        errors = [f"{name}: {number(error)}." for name, error in check["errors"].items()]
+        failed = [f"**Too large: {', '.join(check['failed'])}.**"] if check["failed"] else []
+        head = f"Checked: {check['text']} (limit {number(check['limit'])})."
+        lines += [" ".join([head, *errors, *failed]), ""]
     if text := shortfall(result):
         lines += [f"**Not met.** {text}", ""]
     for figure in result["figures"]:

@@ -1,7 +1,7 @@
 """Which labels to ask for, by each strategy: ``python -m benches.active_learning``.
 
-Printed is the table of ``docs/guide/active_learning.md``: accuracy on rows that are not asked
-for, the mean along the way from 10 to 100 labels, over five runs and with its standard error.
+Printed is the table of ``docs/guide/active_learning.md``: accuracy on rows whose labels were not
+asked for. It is the mean over 10, 20, ..., 100 labels and five runs, with its standard error.
 """
 
 from collections.abc import Callable

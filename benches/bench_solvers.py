@@ -79,7 +79,7 @@ def solvers(quick: bool) -> Trial:
         ],
         note=f"{n:,} x {d}, one class against nine, noise {NOISE}: {data.source}. Whole fits, with "
         "sorting and preconditioner. The paper reports 3.7 s for conjugate gradients, 32 s for "
-        "coordinate descent and 16 minutes for greedy blocks, on its own data; the ratio of the "
+        "coordinate descent and 16 minutes for greedy blocks, on its own data. The ratio of the "
         "first two is about 8. An iteration of conjugate gradients is one product, and one of the "
         "others is a step in every row.",
     )

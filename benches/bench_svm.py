@@ -156,7 +156,7 @@ def beside_map(quick: bool) -> Trial:
         ],
         figures=figures,
         note=f"{n:,} rows to train, {n_test:,} to test, of sum 1, {data.source}. margin = "
-        f"{MARGIN} is the better of 0.01 and 0.03 on other training rows; the linear model on the "
+        f"{MARGIN} is the better of 0.01 and 0.03 on other training rows. The linear model on the "
         f"map has C = {C:g} and at most {PASSES} passes, and more passes do not help it.",
     )
 

@@ -3,7 +3,7 @@
 Both are folders of results as `python -m benches --output` writes them. What is compared is the
 time of each of our sides over that of the fastest peer of the same run, which depends little on the
 machine. Returns 1 where that has grown by more than the factor, where a row failed, or where a side
-of ours cannot be compared any more; rows that only one folder has are named.
+of ours cannot be compared any more. Rows that only one folder has are named.
 """
 
 import argparse

@@ -1,10 +1,10 @@
 """How good the answers are on EEG, beside pyRiemann: ``python -m benches.quality_spd``.
 
-On trials of steady-state visual evoked potentials (Kalunga et al., Neurocomputing 191, 2016; four
-classes, twelve subjects), without those that the authors excluded and repeated sessions: each
-subject is predicted from all others, and each session of a subject from the subject's other ones;
-also after each subject or session was recentred by its own mean, without labels.
-Written are ``docs/quality_spd.md`` and ``benches/results/quality_spd.json``.
+Trials are of steady-state visual evoked potentials (Kalunga et al., Neurocomputing 191, 2016; four
+classes, twelve subjects). Trials that the authors excluded, and repeated sessions, are left out.
+Each subject is predicted from all others, and each session of a subject from the subject's other
+sessions. Both are repeated after each subject or session was recentred by its own mean, without
+labels. Written are ``docs/quality_spd.md`` and ``benches/results/quality_spd.json``.
 """
 
 import argparse

@@ -4,9 +4,9 @@ An additive model with its uncertainty
 
 ``min(x, x')`` is the covariance of Brownian motion. The posterior mean with the histogram
 intersection kernel is therefore a sum of piecewise linear functions, one per feature. The figure
-shows a model of one feature: the exact posterior mean, a band of two predictive standard
-deviations, and a look-up table of eight cells that predicts in constant time. Noise and amplitude
-are learned.
+shows a model of one feature: the exact posterior mean and a band of two predictive standard
+deviations. A look-up table of eight cells predicts in constant time. Noise and amplitude are
+learned.
 """
 
 import matplotlib.pyplot as plt

@@ -6,8 +6,8 @@ Training solves :math:`(K + s I)\\,\\alpha = y` with the noise :math:`s`. The pa
 solvers in figure 6: conjugate gradients, coordinate descent on look-up tables (Wu, 2010), and
 greedy block coordinate descent (Bo and Sminchisescu, 2012). This example repeats the comparison on
 250 of scikit-learn's digits, odd against even. It draws three quantities against iterations and
-time: the largest entry of the residual, the accuracy on other digits, and the excess over its
-minimum of the objective :math:`\\alpha^T (K + s I)\\,\\alpha / 2 - y^T\\alpha`.
+time: the largest entry of the residual, the accuracy on other digits, and the excess of the
+objective :math:`\\alpha^T (K + s I)\\,\\alpha / 2 - y^T\\alpha` over its minimum.
 """
 
 import time

@@ -1,7 +1,7 @@
 """`python -m release.environments [--only newest] dist/*`: install and use what users will.
 
 Each wheel and sdist goes into two clean environments outside of the clone, with the oldest versions
-of its dependencies that it allows and with the newest; there release/smoke.py runs. Of the newest
+of its dependencies that it allows and with the newest. There `release/smoke.py` runs. Of the newest
 with a wheel, also: whether each extra can be installed as errors and guides write it, and, on
 Linux, the time of its import.
 """

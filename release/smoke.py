@@ -1,7 +1,7 @@
 """Use an installed histrs, from anywhere: `python smoke.py`. Needs nothing but its dependencies.
 
-Estimators fit, predict, and come back from a pickle or a file with the same answers; answers are
-what they should be, not only there; threads do not change them; bad input is refused.
+Estimators fit, predict, and come back from a pickle or a file with the same predictions.
+Predictions are right, and do not depend on threads. Bad input is refused.
 """
 
 import pickle

@@ -187,7 +187,7 @@ def test_page(result):
         "Only a toy.",
         "`python -m benches toy`",
         "| peer (peer) | 8 s | 8 s | 8 s | 5 |",
-        "Checked, difference (limit 0.500): ours 0, peer 0.",
+        "Checked: difference (limit 0.500). ours: 0. peer: 0.",
         "* answer: 42.5 ms",
         "| 1,000 | 0.250 |",
     ]:

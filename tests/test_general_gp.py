@@ -395,7 +395,7 @@ def test_terms_of_different_rows_are_refused_by_name(rng):
         GPRegressor(Radial("round")).fit(X, y)
     with pytest.raises(ValueError, match=r"length = -1\.0: give a positive number"):
         GPRegressor(Radial(length=-1.0)).fit(X, y)
-    with pytest.raises(TypeError, match="is no kernel and no positive number"):
+    with pytest.raises(TypeError, match="is neither a kernel nor a positive number"):
         Radial() + "linear"
     with pytest.raises(ValueError, match=r"intersection_weight = 1\.5: must be between 0 and 1"):
         GPRegressor(MinMax(1.5)).fit(np.abs(X), y)
@@ -447,7 +447,7 @@ def test_parameters_of_kernels_are_searched(data):
     lengths = [1e-3, 1.0]
     search = GridSearchCV(model, {"kernel__length": lengths}, cv=3).fit(X, y)
     assert search.best_params_ == {"kernel__length": 1.0}
-    with pytest.raises(ValueError, match="'width' is no parameter of"):
+    with pytest.raises(ValueError, match="'width' is not a parameter of"):
         model.set_params(kernel__width=2.0)
 
 

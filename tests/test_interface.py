@@ -35,13 +35,17 @@ def documented():
     return [row[1].removeprefix("histrs.") for row in rows]
 
 
+def _is_of_python(value):
+    return inspect.isfunction(value) or inspect.ismethod(value)
+
+
 def methods():
     """Return the public functions and methods, by name."""
     found = {}
     for name, value in public().items():
         found[name] = value
         if inspect.isclass(value):
-            for method, function in inspect.getmembers(value, inspect.isfunction):
+            for method, function in inspect.getmembers(value, _is_of_python):
                 if not method.startswith("_") and function.__module__.startswith("histrs"):
                     found[f"{name}.{method}"] = function
     return found

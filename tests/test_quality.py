@@ -397,6 +397,11 @@ def test_scores_and_page_of_histograms(split):
     assert "| BundleSVC | " in text
 
 
+def test_log_losses_are_printed_for_the_guides(split):
+    lines = quality_svm.probabilities(iter([("counts", split)]))
+    assert lines[2].count(", ") == len(quality_svm.WITH_PROBABILITIES)
+
+
 def test_a_mean_sum_is_that_of_training(rng):
     X = rng.random((5, 3))
     model = quality_svm.MeanSum().fit(sparse.csr_array(X))

@@ -169,7 +169,7 @@ def test_columns_are_chosen_by_name(data, tmp_path):
     for options in ({"columns": ["a", "z"]}, {"drop": ["z"]}):
         with pytest.raises(ValueError, match="has no column 'z'"):
             Moments.of(Table(tmp_path / "parts", **options))
-    with pytest.raises(ValueError, match="is no table: give Parquet"):
+    with pytest.raises(ValueError, match="is not a table: give Parquet"):
         Moments.of(Table(tmp_path / "rows.data"))
 
 
@@ -248,7 +248,7 @@ def test_svmlight_files_are_their_rows(rng, tmp_path, monkeypatch, zero_based):
         Moments.of(tmp_path / "rows.svm", y)
     with pytest.raises(ValueError, match="a weight for each row"):
         Moments.of(tmp_path / "rows.svm", sample_weight=w[:-1])
-    for text, message in (("1 a:b\n", "no svmlight file"), ("1\n2\n", "no entries")):
+    for text, message in (("1 a:b\n", "not an svmlight file"), ("1\n2\n", "no entries")):
         (tmp_path / "bad.svm").write_text(text)
         with pytest.raises(ValueError, match=message):
             Moments.of(tmp_path / "bad.svm")

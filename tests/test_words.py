@@ -35,10 +35,9 @@ PAGES = sorted(
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "docs" / "coming_from").glob("*.md"),
         *(ROOT / "docs" / "guide").glob("*.md"),
+        *(ROOT / "docs" / "results").glob("*.md"),
         *(ROOT / "docs" / "tutorials").glob("*.md"),
     )
-    # Made by scripts from tables.
-    if path.name not in {"benchmarks.md", "contract.md"}
 )
 
 

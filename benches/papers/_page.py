@@ -82,14 +82,14 @@ def sentence(wanted: Experiment, result: dict[str, Any] | None) -> str:
 
 
 def _section(wanted: Experiment, result: dict[str, Any] | None) -> list[str]:
-    lines = [f"## {wanted.title}", "", f"The paper: {wanted.original}", ""]
+    lines = [f"## {wanted.title}", "", *_listed(f"The paper: {wanted.original}"), ""]
     if result is not None and is_finished(result):
         points = Points(result["points"])
-        lines += [f"Here: {result['note']}", ""]
+        lines += [*_listed(f"Here: {result['note']}"), ""]
         if wanted.panels:
             lines += [f"![{wanted.title}]({wanted.name}.svg)", ""]
         lines += [*_table(wanted, points), ""]
-    lines += [sentence(wanted, result), ""]
+    lines += [*_listed(sentence(wanted, result)), ""]
     if result is not None and is_finished(result):
         lines += [
             f"`python -m benches.papers {wanted.name} --again`: {result['seconds'] / 60:.1f} "
@@ -99,6 +99,13 @@ def _section(wanted: Experiment, result: dict[str, Any] | None) -> list[str]:
             "",
         ]
     return lines
+
+
+def _listed(text: str) -> list[str]:
+    """Return a text as it is, or as a list with a line for each part that a semicolon ends."""
+    head, _, rest = text.partition(": ")
+    parts = rest.split("; ")
+    return [f"{head}:", "", *(f"* {part}" for part in parts)] if parts[1:] else [text]
 
 
 def _table(wanted: Experiment, points: Points) -> list[str]:

@@ -208,7 +208,7 @@ BEST_ONE = "best single descriptor, exact"
     "cheb-table-3",
     "Table 3: several descriptors, two-pass PCA",
     original="on seven descriptors PCA-Chebyshev (27.6%) is above PCA on training rows only "
-    "(27.0%), Chebyshev (26.3%) and VZ (25.5%), level with Nystroem, below the kernel (30.5%).",
+    "(27.0%), Chebyshev (26.3%) and VZ (25.5%); it equals Nystroem; the kernel has 30.5%.",
     needs=("caltech101",),
     modules=("PIL",),
     minutes=0.8,
@@ -322,7 +322,7 @@ def judge_several(points: Points) -> list[Claim]:
     "cheb-table-4",
     "Table 4: many images, streamed from disk",
     original="on a million images of ImageNet PCA-Chebyshev (18.9%) is above Chebyshev (17.6%) and "
-    "VZ (17.5%), all 6 points and more above the linear kernel (11.6%), and seeds matter little.",
+    "VZ (17.5%), all 6 points and more above the linear kernel (11.6%); seeds matter little.",
     needs=("fashion_mnist",),
     minutes=7,
     x="dimensions",

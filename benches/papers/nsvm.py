@@ -96,15 +96,15 @@ def figure_3(run: Run) -> tuple[Points, str]:
             )
         run.progress(seed + 1, n_splits, "splits")
     gaps = np.mean(of_class[OURS], axis=0) - np.mean(of_class[MAP], axis=0)
-    listed = ", ".join(f"{name} {gap:+.1f}" for name, gap in zip(data.names, gaps, strict=True))
+    listed = ", ".join(f"`{name} {gap:+.1f}`" for name, gap in zip(data.names, gaps, strict=True))
     for gap in gaps:
         points.add("classes: IntersectionSVC over map", difference=gap)
     note = (
         f"{_images.CALTECH}; the {len(data.names)} largest classes, {n_train} a class to train, up "
         f"to {n_test} to test, {n_splits} splits. Pyramids of 1, 4 and 16 cells of 200 visual "
         f"words, {data.X.shape[1]:,} columns. IntersectionSVC with its defaults but "
-        'scale="none"; "as printed" is algorithm 1. Every class, IntersectionSVC over the map in '
-        f"points of accuracy: {listed}."
+        'scale="none"; "as printed" is algorithm 1. IntersectionSVC less '
+        f"the map for every class, in points of accuracy: {listed}."
     )
     return points, note
 
@@ -132,8 +132,8 @@ def judge_classes(points: Points) -> list[Claim]:
 @experiment(
     "nsvm-table-1",
     "Table 1: time of a prediction and size of the model",
-    original="for one class the scores of the test set take 0.2 s instead of 3.8 s by the feature "
-    "map with a linear model (19 times less), and the model 64 kB instead of 448 kB (7 times).",
+    original="for one class the scores of the test set take 0.2 s; a feature map with a linear "
+    "model takes 3.8 s, 19 times as long; the model takes 64 kB instead of 448 kB, 7 times less.",
     needs=("caltech101",),
     modules=("PIL",),
     minutes=0.1,
@@ -210,7 +210,7 @@ def judge_cost(points: Points) -> list[Claim]:
     "nsvm-figure-5",
     "Figure 5: sensitivity to the margin and the regularisation",
     original="average precision of one class converges within 100 passes for a range of the "
-    "regularisation and of the margin, and rises again where the step drops after half of them.",
+    "regularisation and of the margin; it rises again if the step drops after half of the passes.",
     needs=("caltech101",),
     modules=("PIL",),
     minutes=1,

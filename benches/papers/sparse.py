@@ -136,8 +136,8 @@ def judge_codes(points: Points) -> list[Claim]:
 @experiment(
     "sparse-figure-3",
     "Figure 3: detection on codes",
-    original="part models on codes lose 2.8 points of average precision (27.7 of 30.5%), hard "
-    "negatives take 0.04 GB instead of 1.1 GB, mining is twice and the solver three times as fast.",
+    original="part models on codes lose 2.8 points of average precision (27.7 of 30.5%); hard "
+    "negatives take 0.04 GB instead of 1.1 GB; mining is twice and the solver three times as fast.",
     needs=("penn_fudan",),
     modules=("PIL", "cv2"),
     minutes=4,

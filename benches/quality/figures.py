@@ -57,7 +57,7 @@ def seconds(fits: pd.DataFrame, tables: list[Table], path: Path) -> None:
 
 
 def coverage(scores: pd.DataFrame, tables: list[Table], path: Path) -> None:
-    """Draw the share of rows in 95% intervals, by quarters."""
+    """Draw the fraction of rows in 95% intervals, by quarters."""
     names = [t.name for t in tables if not t.has_classes]
     at = scores[scores["table"].isin(names) & (scores["size"] == "3000")]
     at = at[at["cover 95"].notna()]
@@ -87,7 +87,7 @@ def coverage(scores: pd.DataFrame, tables: list[Table], path: Path) -> None:
                 )
             ax.set_xticks([1, 2, 3, 4])
             ax.set_xlabel(title)
-        axes[0].set_ylabel("share of rows in 95% intervals")
+        axes[0].set_ylabel("fraction of rows in 95% intervals")
         handles, labels = axes[0].get_legend_handles_labels()
         if handles:
             fig.legend(handles, labels, loc="outside lower center", ncols=5, frameon=False)

@@ -100,12 +100,12 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "",
         f"There are three splits up to {OFTEN:,} training rows, and one above. Rows of one person, "
         "storm or firm are on the same side of a split. At least a quarter of the rows are test "
-        'rows, and "full" means all other rows. Models are compared on the splits that all of '
-        "them were run on. Ranks, errors and times are better if smaller. ± is a standard error "
-        "over tables. - means that a model was not run, or has no such score.",
+        'rows; "full" means that all others are training rows. Models are compared on the splits '
+        "that all of them were run on. Ranks, errors and times are better if smaller. ± is a "
+        "standard error over tables. - means that a model was not run, or has no such score.",
         "",
         "Each model has one thread, and its time is CPU time. A fit of more than "
-        f"{LIMIT // 60} minutes has the worst rank. The machine is {machines}. "
+        f"{LIMIT // 60} minutes has the worst rank. The processor is {machines}. "
         "`python -m benches.quality` measures all of this again.",
         "",
         "| model | version |",
@@ -231,8 +231,8 @@ def _coverage(scores: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "Fractions of test rows inside 95% and 50% intervals, as means over tables. For the "
         "columns of quarters, rows are ordered by prediction or by the width of the interval, and "
         "cut into four parts. These columns show the smallest and the largest fraction of the "
-        "four. The last column is the fraction of tables with "
-        f"{_NEAR[0]:.2f} to {_NEAR[1]:.2f} inside 95% intervals in every quarter.",
+        "four. The last column is the fraction of tables whose 95% "
+        f"intervals contain {_NEAR[0]:.2f} to {_NEAR[1]:.2f} of the test rows in every quarter.",
         "",
     ]
     heads = ["", "rows to fit", "95%", "50%"]

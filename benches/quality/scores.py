@@ -40,7 +40,7 @@ def score_numbers(answer: Answer, y: Array, spread: float) -> Scores:
     """Return the scores of what is answered, in units of the spread of the target.
 
     Root mean square error; the negative log density; the continuous ranked probability score, of
-    the same quantiles for all models; the share of rows in central intervals, in all and by
+    the same quantiles for all models. Also the fraction of rows in central intervals, in all and by
     quarters of the prediction and of the width.
     """
     found: Scores = {}

@@ -47,8 +47,8 @@ exact = exact.score(exp_chi2_kernel(X_test, X, gamma=GAMMA), y_test)
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 for label, times, unlabelled in [
     ("random features", 1, False),
-    ("components of 3 times as many", 3, False),
-    ("the same, with the rows to be classified", 3, True),
+    ("principal components of 3 times as many features", 3, False),
+    ("the same, learned from the test rows too", 3, True),
 ]:
     mean, spread = np.transpose([accuracies(times * k, k, unlabelled) for k in KEPT])
     (line,) = ax.plot(KEPT, mean, marker="o", label=label)
@@ -56,6 +56,6 @@ for label, times, unlabelled in [
     print(label, mean.round(4))
 print("exact", exact)
 ax.axhline(exact, color="black", linestyle="--", label="support vectors, exact kernel")
-ax.set(xscale="log", xlabel="columns that the model is learned on", ylabel="accuracy")
+ax.set(xscale="log", xlabel="columns of the model", ylabel="accuracy")
 ax.legend(loc="lower right")
 fig.savefig(Path(__file__).with_name("streaming.svg"), metadata={"Date": None})

@@ -65,7 +65,7 @@ def draw_tables(ax):
         ax.loglog(n_bins, errors, marker=marker, color=colour, label=f'"{word}", RMS error')
         ax.loglog(n_bins, bounds, ":", color=colour, label=f'"{word}", certified bound')
     ax.axhline(0.01, color="0.6", linewidth=0.8)
-    ax.set(xlabel="n_bins", ylabel="error over the spread of the scores")
+    ax.set(xlabel="n_bins", ylabel="error / standard deviation of the scores")
     ax.legend(frameon=False)
 
 

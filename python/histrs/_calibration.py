@@ -157,9 +157,9 @@ def _log_shares(counts: Array) -> Array:
 def as_rows(weights: Array, copies: Array | None = None) -> Array:
     """Return weights in a unit in which their sum is the number of rows that they stand for.
 
-    A weight of 3 stands for three rows, and one of less than 1 for one, however small it is: what
-    is taken for granted before any row was seen does not depend on the unit of small weights.
-    `copies` are the weights without those of classes, which say nothing of the number of rows.
+    A weight of 3 stands for three rows. A weight below 1 stands for one row, however small it is.
+    So the prior counts as much in any unit of small weights. `copies` are the weights without those
+    of classes, which say nothing of the number of rows.
     """
     copies = weights if copies is None else copies
     largest = float(weights.max())

@@ -87,8 +87,8 @@ def _wait(futures: list[Future[Any]]) -> None:
 class _BlasLimits:
     """The limits that calls under way ask for; BLAS has one number of threads for the process.
 
-    The least of them holds, and the last call to end restores what was there before the first:
-    threadpoolctl's own limits, entered and left by several threads in any order, do not.
+    The least of them holds. The last call to end restores the number from before the first. Limits
+    of threadpoolctl do not, if several threads enter and leave them in any order.
     """
 
     def __init__(self) -> None:

@@ -279,9 +279,9 @@ def check_random_state(seed: Any) -> np.random.RandomState:
 def count_threads(n_jobs: int | None) -> int:
     """Return the number of threads that `n_jobs` asks for.
 
-    The rule is that of scikit-learn's own native code. None and -1 stand for every core, but no
-    more than `OMP_NUM_THREADS`, threadpoolctl's limit of OpenMP or a joblib worker allow: so
-    ``GridSearchCV(n_jobs=-1)`` runs a thread for each core, and not as many in each of its workers.
+    The rule is that of scikit-learn's own native code. None and -1 stand for every core, within the
+    limits of `OMP_NUM_THREADS`, of threadpoolctl for OpenMP, and of a joblib worker. So
+    ``GridSearchCV(n_jobs=-1)`` runs a thread for each core in all, and not in each worker.
     -2 stands for one fewer, and so on. A positive number is taken as it is, up to four threads a
     core, in a worker of threads of joblib up to what joblib allows there.
     """

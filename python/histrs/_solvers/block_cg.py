@@ -59,8 +59,8 @@ def block_cg(
 
     All columns share one Krylov space, so that together they need fewer products than each alone.
     The block of residuals is kept orthonormal in the inner product of the preconditioner, near
-    `A^-1` (Dubrulle's variant of O'Leary's method [1]_), and directions that become dependent are
-    dropped [2]_, so that equal or converged columns do no harm.
+    `A^-1` (Dubrulle's variant of O'Leary's method [1]_). Directions that become dependent are
+    dropped [2]_, so equal or converged columns do no harm.
 
     In exact arithmetic several inner products are known beforehand. They are computed all the
     same, so that every step is a projection and lowers the energy `x^T A x / 2 - b^T x` however

@@ -203,9 +203,9 @@ def _solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
 def remove_rows(L: Array, kept: NDArray[np.int64], removed: NDArray[np.int64]) -> Array:
     """Return the factor of the rows and columns of `L L^T` that are kept, in Fortran order.
 
-    They are those of `P P^T + Q Q^T`, with `P` the kept part of `L`, lower triangular again, and
-    `Q` the columns of the removed rows; the factor is the transpose of the triangle that orthogonal
-    transformations make of `P^T` on top of `Q^T`. Both kinds of indices ascend.
+    They are those of `P P^T + Q Q^T`. `P` is the kept part of `L`, lower triangular again, and `Q`
+    holds the columns of the removed rows. Orthogonal transformations make a triangle of `P^T` on
+    top of `Q^T`, and the factor is its transpose. Both kinds of indices ascend.
     """
     n = len(kept)
     # Rows before the first that is removed stay as they are.

@@ -33,9 +33,9 @@ def greedy_block(
     """Solve `A X = B` in blocks of rows that are chosen for what they gain.
 
     The method of Bo and Sminchisescu [1]_, column by column. `x^T A x / 2 - b^T x` is minimised
-    over the entries of a few rows, for which their part of `A` is computed. Which rows is a problem
-    with a limited number of non-zeros; it is solved greedily, among the rows of largest gain, by
-    adding the row that then decreases the objective most.
+    over the entries of a few rows, for which their part of `A` is computed. The choice of the rows
+    is a problem with a limited number of non-zeros. It is solved greedily: among the rows of
+    largest gain, the row that decreases the objective most is added.
 
     `columns(rows)` is `A[:, rows]`. The rest is as for `block_cg`, with passes in place of
     iterations: as many blocks as there are rows.

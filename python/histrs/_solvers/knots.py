@@ -19,11 +19,10 @@ from histrs._typing import Array, Matrix
 class Knots:
     """The kernel projected on some values of every column, its knots.
 
-    `M = Phi K_ZZ Phi^T + s I` with hat functions `Phi` on the knots; its inverse is
-    `(I - Phi (Phi^T Phi + s K_ZZ^-1)^-1 Phi^T) / s`. What it leaves of the kernel are Brownian
-    bridges between knots, with eigenvalues of order N / n_knots^2, so that with n_knots growing
-    as sqrt(N) the number of iterations does not depend on N. With a `row_scale`, the rows of
-    `Phi` are multiplied by it.
+    `M = Phi K_ZZ Phi^T + s I` with hat functions `Phi` on the knots; its inverse is `(I - Phi
+    (Phi^T Phi + s K_ZZ^-1)^-1 Phi^T) / s`. The rest of the kernel is Brownian bridges between
+    knots, with eigenvalues of order N / n_knots^2. So the number of iterations does not depend on N
+    if n_knots grows as sqrt(N). With a `row_scale`, the rows of `Phi` are multiplied by it.
     """
 
     def __init__(

@@ -173,9 +173,9 @@ class PivotedCholesky(_PartialFactor):
     """A low-rank approximation of the kernel from some of its columns.
 
     `M = F F^T + s I` with `F` the partial Cholesky factor of `K`. Pivots are drawn in blocks with
-    probability proportional to the residual diagonal (randomly pivoted Cholesky), which is as
-    good as the greedy choice and lets the columns be computed many at a time. With a `row_scale`,
-    the rows of `F` are multiplied by it; `diagonal` is without.
+    probability proportional to the residual diagonal (randomly pivoted Cholesky). This is as good
+    as the greedy choice, and columns are computed many at a time. With a `row_scale`, the rows of
+    `F` are multiplied by it; `diagonal` is without.
 
     References
     ----------

@@ -30,12 +30,12 @@ def nested_cg(
 ) -> Solution:
     """Solve `A X = B` with few products with `A`.
 
-    The residual is solved for with a cheaper operator near `A`, in single precision for one;
-    the correction, scaled by the Galerkin condition `Z^T (B - A X) = 0` so that it never does
-    harm, is added; and again. How far the cheap system is solved follows how well the last
-    correction did. When corrections stop paying, the exact operator takes over, so that the
-    result is as good as that of `block_cg` whatever the cheap operator is. The rest is as there;
-    iterations are the inner ones, each with one product with the cheap operator.
+    A cheaper operator near `A`, for instance in single precision, solves for the residual. The
+    solution `Z` is added as a correction, scaled by the Galerkin condition `Z^T (B - A X) = 0` so
+    that it never does harm. Then this is repeated. How far the cheap system is solved follows how
+    well the last correction did. When corrections stop paying, the exact operator takes over, so
+    that the result is as good as that of `block_cg` whatever the cheap operator is. The rest is as
+    there; iterations are the inner ones, each with one product with the cheap operator.
     """
     X = np.zeros_like(B) if X0 is None else X0.copy()
     R = B.copy() if X0 is None else B - operator(X0)

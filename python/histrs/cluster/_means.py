@@ -109,8 +109,8 @@ class MetricKMeans(MetricClusters):
 
     by Lloyd's iteration [1]_. In turns, each sample goes to the centre with the smallest cost, and
     each centre becomes the mean of its samples. The iteration ends when the sum stops falling. The
-    cost :math:`D` is the square of the distance "airm", "logeuclid", "euclid" or "euclidean". Other
-    distances are squares already, or costs of transport, and are the cost themselves.
+    cost :math:`D` is the square of the distance "airm", "logeuclid", "euclid" or "euclidean". The
+    other distances are squares already, or costs of transport, so they are the cost.
 
     Parameters
     ----------

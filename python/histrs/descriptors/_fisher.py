@@ -84,13 +84,12 @@ class FisherVector(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     Notes
     -----
     `X` is a list with an array of shape `(n_local, n_features)` for every image, or a stack of
-    shape `(n_images, n_local, n_features)`. Rows of a plain matrix are images of one local
-    feature. A stack that looks like one of images, with 8 rows and columns or more and
-    neither more than twice the other, is refused; as a list it is not. A list is what
-    scikit-learn's splitters and pipelines pass on as it is. From one long array with the number of
-    the image of each row, in ascending order, make a list by
-    ``np.split(features, np.flatnonzero(np.diff(image)) + 1)``. An image, or cell, without local
-    features has a vector of zeros.
+    shape `(n_images, n_local, n_features)`. Rows of a plain matrix are images of one local feature.
+    A stack is refused if it looks like images: 8 rows and columns or more, neither more than twice
+    the other. The same arrays are accepted as a list. scikit-learn's splitters and pipelines pass
+    lists on as they are. From one long array with the number of the image of each row, in ascending
+    order, make a list by ``np.split(features, np.flatnonzero(np.diff(image)) + 1)``. An image, or
+    cell, without local features has a vector of zeros.
 
     References
     ----------

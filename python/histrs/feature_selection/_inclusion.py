@@ -1,12 +1,12 @@
 """Posterior probabilities that columns of an additive process matter, by Gibbs sampling.
 
 Targets are a sum of functions of columns, and noise. The function of a column is absent, or
-Brownian motion of one of several variances (a mixture of a spike and slabs: Mitchell and Beauchamp
-1988, George and McCulloch 1993; Scheipl, Fahrmeir and Kneib 2012 for additive models). The
-functions and the variance of the noise are integrated out, so that the state of the chain is the
-variance of each column alone. The fraction of columns that matter is drawn beside it. Its prior,
-Beta(1, d) for d columns, expects one of them (Castillo and van der Vaart 2012): a uniform one lets
-the functions of very many columns stand for noise.
+Brownian motion of one of several variances. This is a mixture of a spike and slabs (Mitchell and
+Beauchamp 1988, George and McCulloch 1993; for additive models, Scheipl, Fahrmeir and Kneib 2012).
+The functions and the variance of the noise are integrated out, so that the state of the chain is
+the variance of each column alone. The fraction of columns that matter is drawn beside it. Its
+prior, Beta(1, d) for d columns, expects one of them (Castillo and van der Vaart 2012). With a
+uniform prior, the functions of very many columns would fit the noise.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class Chain:
     """A Markov chain over the sets of columns that matter.
 
     `shapes`, of shape (n_rows, n_features, n_shapes), are the centred components of each column,
-    and `Y` the centred targets. Both may have been rotated, and then rows left out in which only
-    targets are not zero: `square` is the sum of squares of all targets, and `n` the number of all
+    and `Y` the centred targets. Both may have been rotated. Rows in which only targets are not zero
+    may then be left out. `square` is the sum of squares of all targets, and `n` the number of all
     rows. `n_features` counts the columns that are known not to matter too.
     """
 

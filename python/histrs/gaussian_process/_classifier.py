@@ -71,8 +71,8 @@ from histrs.gaussian_process._systems.system import System
 
 # Rows up to which "auto" solves for modes of two classes: of more, probabilities hardly differ.
 _MAX_ROWS = 4096
-# Of several classes: fewer rows are predicted as well by regression, whose calibration has a
-# matrix, and cubes of more rows, times classes, take more than some seconds of a core.
+# For several classes. Fewer rows are predicted as well by regression, whose calibration has a
+# matrix. Cubes of more rows, times classes, take more than some seconds of a core.
 _MIN_ROWS = 400
 _MAX_CLASSES = 64
 _MAX_CUBES = 4e10

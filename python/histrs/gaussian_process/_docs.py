@@ -27,9 +27,9 @@ solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Sol
 tol : float, default=1e-4
     Largest entry of a solver's residual, divided by the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
-    How variances are computed. "exact" solves for each row; "cached" is an approximation with an
-    error of `std_error_`; "auto" is "exact" if a system was factorised, else "cached". The others
-    are upper bounds for additive kernels (Rodner et al., 2016, eqs. 29 and 30).
+    How variances are computed. "exact" solves a system per row; "cached" is an approximation with
+    an error of `std_error_`; "auto" is "exact" if a system was factorised, else "cached". The
+    others are upper bounds for additive kernels (Rodner et al., 2016, eqs. 29 and 30).
 n_bins : int, Bins or None, default=None
     For an additive kernel: cells per column of a look-up table, which predicts in constant time.
     None predicts exactly.

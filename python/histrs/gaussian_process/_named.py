@@ -142,8 +142,8 @@ class IntersectionGPClassifier(GPClassifier):
 class MinMaxGPRegressor(GPRegressor):
     r"""Gaussian process regressor on counts: `GPRegressor` with the kernel `MinMax`.
 
-    The kernel is a convex sum of the MinMax kernel, which for bits and counts is known as the
-    Tanimoto coefficient [1]_, and of the intersection kernel. The marginal likelihood decides on
+    The kernel is a convex sum of the MinMax kernel and the intersection kernel. For bits and
+    counts, MinMax is known as the Tanimoto coefficient [1]_. The marginal likelihood decides on
     their weights. Up to 10,000 rows the matrix of all pairs is factorised. With more rows two bytes
     are kept for every pair, and conjugate gradients solve the system: 60,000 rows need 7.2 GB.
     Parameters and attributes are those of `GPRegressor`.
@@ -203,12 +203,12 @@ class MinMaxGPClassifier(GPClassifier):
 class SPDGPRegressor(GPRegressor):
     r"""Gaussian process regressor on covariance matrices: `GPRegressor` with the kernel `Tangent`.
 
-    Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). The kernel may be
-    "tangent", the Gaussian kernel in the tangent space at the geometric mean of the matrices of the
-    first fit; "logeuclid", the Gaussian kernel of logarithms,
-    :func:`~histrs.metrics.log_euclidean_kernel`; or "jbld", :func:`~histrs.metrics.jbld_kernel`.
-    The Gaussian of the affine-invariant distance is positive definite for no `gamma`, so it is no
-    covariance. Parameters and attributes are those of `GPRegressor`.
+    Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). The kernel
+    "tangent" is the Gaussian kernel in the tangent space at the geometric mean of the matrices of
+    the first fit. "logeuclid" is the Gaussian kernel of logarithms,
+    :func:`~histrs.metrics.log_euclidean_kernel`. "jbld" is :func:`~histrs.metrics.jbld_kernel`. The
+    Gaussian of the affine-invariant distance is not positive definite for any `gamma`, so it cannot
+    be a covariance. Parameters and attributes are those of `GPRegressor`.
 
     See Also
     --------

@@ -60,11 +60,12 @@ def query(
 
     .. math:: \frac{\sum_{x'} u(x') c(x, x')^2}{\sigma^2(x)},
 
-    where each counts by how unsure its class is, :math:`u = 1 - \sum_c p_c^2`, or for a regressor
-    by 1. The next row of a batch is chosen under the covariances that are left.
+    where :math:`u = 1 - \sum_c p_c^2` is the uncertainty of the class of a row, and 1 for a
+    regressor. Before the next row of a batch is chosen, the covariances are conditioned on the
+    chosen rows.
 
-    With more than two classes, :math:`|\mu|` is half of what the score of the best class is above
-    that of the second. For a regressor, only the variance decides.
+    With more than two classes, :math:`|\mu|` is half the difference of the two best scores. For a
+    regressor, only the variance decides.
 
     Parameters
     ----------
@@ -75,9 +76,9 @@ def query(
     strategy : str, default="variance-reduction"
         How the rows to ask for are chosen: "variance-reduction" or one of the table.
     n_instances : int, default=1
-        Number of rows to choose; by the strategies of the table, one by one as if alone.
+        Number of rows to choose. The strategies of the table choose each as if it were alone.
     random_state : int, RandomState instance or None, default=None
-        For ``"random"``, for ties of the others, and for 2,048 rows drawn of a larger pool.
+        For ``"random"``, for ties of the others, and to draw 2,048 rows from a larger pool.
 
     Returns
     -------

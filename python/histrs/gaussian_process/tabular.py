@@ -56,9 +56,9 @@ from histrs.gaussian_process._tabular.transforms import TransformName, named
 TABULAR_GP = {
     "members": """
 members : "auto" or list of {"even", "levels", "radial", "ranks"}, default="auto"
-    The processes that are blended. "auto" is "even" up to 100 rows, all four up to 1,000, and the
-    other three above. With more than 20 columns, it takes all four up to 50 rows per column, but at
-    most 6,000 rows. With more than 1,024 columns, it leaves out "levels".
+    The processes that are blended. "auto" takes "even" alone up to 100 rows, all four up to 1,000
+    rows, and all but "even" above. With more than 20 columns, it takes all four up to 50 rows per
+    column, but never above 6,000 rows. With more than 1,024 columns, it leaves out "levels".
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
@@ -120,9 +120,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 
     Notes
     -----
-    A row to predict may lack a value that no training row lacks. The value is then taken from
-    several training rows that are near in the other columns, and their spread widens the
-    prediction.
+    A row to predict may lack a value in a column that has no missing values in training. The value
+    is then taken from several training rows that are near in the other columns, and their spread
+    widens the prediction.
 
     Up to 6,000 rows, systems are factorised. With more, "radial" and "ranks" keep all pairs of at
     most 65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are then
@@ -496,8 +496,9 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
 
     Notes
     -----
-    A row to predict may lack a value that no training row lacks. The value is then taken from
-    several training rows that are near in the other columns, and probabilities are averaged.
+    A row to predict may lack a value in a column that has no missing values in training. The value
+    is then taken from several training rows that are near in the other columns, and probabilities
+    are averaged.
 
     Examples
     --------

@@ -91,7 +91,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         The domain; the second shape with `per_column`.
     kernel_error_bound_ : float or ndarray of shape (n_features,)
         Bound of the error of the kernel of one input feature, for values in the domain. The error
-        of two rows is at most the sum over the features that are positive in both.
+        of the kernel of two rows is at most the sum over the features that are positive in both.
     relative_error_ : float
         The largest relative error of the kernel of a row with itself, over up to 1,024 training
         rows.
@@ -356,7 +356,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         # The same words for every chunk of a stream: Python shows them once.
         ends = f" {known[0, 0]:.3g} to {known[1, 0]:.3g}" if self.domain_.ndim == 1 else "s"
         warn(
-            f"X has values outside the domain{ends} of the map, and the kernel of some rows with "
+            f"X has values outside the domain{ends} of the map. The kernel of some rows with "
             f"themselves is wrong by more than {tolerated:.2g} of its value: fit on data that "
             "covers X, or set domain."
         )

@@ -233,8 +233,8 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             Z = self._core.transform(to_core(X), count_threads(self.n_jobs), memory)
             return Z if out is None else out
         Z = self._core.transform(to_core(X), count_threads(self.n_jobs), None)
-        # cos(v) - sin(v) = sqrt(2) cos(v + pi/4): the product of two has the mean of
-        # cos(v - w) - sin(v + w), and the sine is as often positive as negative.
+        # `cos(v) - sin(v) = sqrt(2) cos(v + pi/4)`. The product of two has the mean of
+        # `cos(v - w) - sin(v + w)`, and the sine is as often positive as negative.
         Z[:, self._n_projections - 1] -= Z[:, -1]
         if out is None or memory is None:
             return np.ascontiguousarray(Z[:, :-1])

@@ -1,7 +1,7 @@
 """Certified errors of the Chebyshev and the periodic feature map.
 
-Both look at a function f on a fine grid of step h: between its points f exceeds the largest value
-seen by at most h^2/8 max |f''|, which is added.
+Both compute a function f on a fine grid of step h. Between the points, f exceeds the largest
+computed value by at most h^2/8 max |f''|, which is added.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def chebyshev_bound(n_components: int, low: Array, high: Array) -> Array:
     """Return the largest x - sum_k c_k(x)^2 on each [low, high].
 
     The series is exact, so that by the inequality of Cauchy and Schwarz no kernel value is off by
-    more. With x = e^t the features are sqrt(x) times coefficients of e^(i w t) in an orthonormal
-    basis of the weight sech(pi w), whose second and fourth moments are 1/4 and 5/16: the rest
-    rho(t) has |rho'| <= 1 and |rho''| <= 2 (1/4 + sqrt(5/16)).
+    more. With `x = e^t` the features are `sqrt(x)` times coefficients of `e^(i w t)` in an
+    orthonormal basis of the weight `sech(pi w)`. Its second and fourth moments are 1/4 and 5/16. So
+    the rest `rho(t)` has `|rho'| <= 1` and `|rho''| <= 2 (1/4 + sqrt(5/16))`.
     """
     curvature = 1.0 + 2.0 + 2.0 * (0.25 + np.sqrt(5.0 / 16.0))
     bounds = np.zeros(len(high))
@@ -63,8 +63,8 @@ def chebyshev_rest(n_components: int, t: Array) -> Array:
 def periodic_bound(n_components: int, interval: float, low: Array, high: Array) -> Array:
     """Return the largest error of the periodic map on each [low, high].
 
-    The error is sqrt(xy) e(log x - log y) and sqrt(xy) <= high exp(-|log x - log y|/2), with
-    e(s) = sech(s/2) - h - sum_k 2h sech(pi k h) cos(k h s).
+    The error is `sqrt(xy) e(log x - log y)`, with `sqrt(xy) <= high exp(-|log x - log y|/2)` and
+    `e(s) = sech(s/2) - h - sum_k 2h sech(pi k h) cos(k h s)`.
     """
     frequencies = np.arange(1, n_components // 2 + 1) * interval
     # Those beyond have weights of 0.

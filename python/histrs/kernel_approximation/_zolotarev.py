@@ -59,8 +59,8 @@ def diagonal_error(poles: Array, x: Array) -> Array:
 def rational_bound(poles: Array, low: Array, high: Array) -> Array:
     """Return the largest x R(x)^2 on [low, high]: no kernel value is off by more.
 
-    Between two neighbouring poles the logarithm of x R(x)^2 has a derivative that falls strictly,
-    so that there is one maximum, found by bisection; above the largest pole it only rises.
+    Between two neighbouring poles the logarithm of x R(x)^2 has a derivative that falls strictly.
+    So there is one maximum, which bisection finds. Above the largest pole the logarithm only rises.
     """
     largest = np.maximum(diagonal_error(poles, low), diagonal_error(poles, high))
     ordered = np.sort(poles, axis=0)

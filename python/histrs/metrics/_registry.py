@@ -88,11 +88,11 @@ Pairwise: TypeAlias = Callable[..., NDArray[Any]]
 class Metric(NamedTuple):
     """A distance `(X, Y, *, n_jobs, **metric_params) -> (n_X, n_Y)`, and what it is between.
 
-    `bounds` are never above the distance, and `of_pairs`, of `(X, Y, rows, columns, *, n_jobs,
-    **metric_params)`, computes it where they leave it open. `kernel`, of the same arguments as the
-    distance, is positive semi-definite: of histograms it is what the maps on landmarks approximate,
-    and it `is_additive` if it is a sum over columns. What k-means needs of a metric that
-    `has_codewords` is in `quantization`, and means of matrices are in `spd`.
+    `bounds` are never above the distance. `of_pairs(X, Y, rows, columns, *, n_jobs,
+    **metric_params)` computes the distances that bounds do not decide. `kernel` takes the arguments
+    of the distance, and is positive semi-definite. Maps on landmarks approximate the kernels of
+    histograms. A kernel `is_additive` if it is a sum over columns. For metrics that
+    `has_codewords`, `quantization` has the steps of k-means. Means of matrices are in `spd`.
     """
 
     distances: Pairwise

@@ -29,7 +29,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """Nearest-neighbour classifier in the metrics of this package.
 
     The metrics "jbld" and "sinkhorn" are those of [1]_. The search is exact. Among neighbours at
-    the same distance, the first training samples are taken. Cheaper lower bounds save most
+    the same distance, the first training samples are taken. Cheaper lower bounds avoid most
     distances: the divergence of :func:`~histrs.metrics.jbld_distances` for "airm", and relaxed
     transport for "emd" and for "sinkhorn" with ``cost="transport"``. If `M` is a metric, the
     triangle inequality adds bounds of transport.
@@ -41,15 +41,14 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         classifies training samples best from the others. It computes the distances of all pairs.
     metric : str or callable, default="auto"
         "auto" takes "jbld" for a stack of matrices, of shape (n_samples, p, p), and "chi2" for
-        rows, of shape (n_samples, n_features): flattened matrices need the name of a metric. For
+        rows, of shape (n_samples, n_features). Flattened matrices need the name of a metric. For
         covariance matrices, there are "jbld", "airm", "logeuclid" (Euclidean between logarithms)
         and "euclid"; for histograms "chi2", "minmax", "sinkhorn" and "emd", functions of
-        `histrs.metrics`. The kernels "intersection", "hellinger", "jensen_shannon",
-        "additive_chi2" and "exp_chi2" have the distance :math:`k(x, x) + k(y, y) - 2 k(x, y)`. For
-        vectors, there is "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and
-        `metric_params`, and returns distances of shape (n_X, n_Y). With "precomputed", `X` holds
-        distances: of all pairs of training samples in `fit`, and later of each query to all
-        training samples.
+        `histrs.metrics`. The kernels "intersection", "hellinger", "jensen_shannon", "additive_chi2"
+        and "exp_chi2" have the distance :math:`k(x, x) + k(y, y) - 2 k(x, y)`. For vectors, there
+        is "euclidean". A callable is given ``(X, Y, n_jobs=...)`` and `metric_params`, and returns
+        distances of shape (n_X, n_Y). With "precomputed", `X` holds distances: of all pairs of
+        training samples in `fit`, and later of each query to all training samples.
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at distance
         0 then vote alone. "auto" takes the one that classifies training samples best from the

@@ -25,8 +25,8 @@ from histrs.spd._stack import flattened, is_stack, stacked
 
 # Distances held at once.
 _BATCH = 1 << 22
-# Part of the queries that is searched first, and part of their distances above which bounds are
-# given up for the others: what they spare is then less than what they cost.
+# Part of the queries that is searched first, and part of their distances above which the others are
+# searched without bounds. Bounds then save less than they cost.
 _TRIED_PART, _MOST_NEEDED = 16, 0.5
 
 

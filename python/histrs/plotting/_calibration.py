@@ -129,4 +129,4 @@ def _draw_intervals(
     label = f"95% intervals hold {within[-1]:.1%}"
     ax.plot(_LEVELS, within, "o-", markersize=4.0, linewidth=1.0, label=label)
     ax.set_xlabel("probability of the interval")
-    ax.set_ylabel("share of rows within")
+    ax.set_ylabel("fraction of rows within")

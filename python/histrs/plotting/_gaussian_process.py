@@ -77,7 +77,7 @@ def plot_relevance(
     ax.barh(positions, heights, color=colors)
     ax.set_yticks(positions, names)
     ax.invert_yaxis()
-    ax.set_xlabel("share of the feature weights")
+    ax.set_xlabel("fraction of the feature weights")
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax

@@ -90,7 +90,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         Number of prototypes of each class, or their fraction of the training matrices, at least one
         each.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Inverse temperature, at most 1e50. "scale" makes :math:`\gamma^2` 16 divided by the mean
+        Inverse temperature, at most 1e50. "scale" sets :math:`\gamma^2` to 16 divided by the mean
         divergence from a training matrix to the nearest first prototype. "cv" chooses among five
         multiples of it, from 1/8 to 2, by three-fold accuracy. "optuna" searches from 1/16 to 4
         times "scale", and needs ``pip install "histrs[tune]"``.

@@ -1,9 +1,9 @@
 """Costs of transport to prototypes, each as exact as the probabilities of classes need it.
 
-Any potentials of a prototype bound the cost of transport to it from below, at the cost of an inner
-product with the row: the sums over its bins, where the work is, do not depend on the row. What a
-prototype can add to a probability, by the bound, says how far its transport is iterated, from where
-the bound was best; of most prototypes the bound alone is enough.
+Any potentials of a prototype bound the cost of transport to it from below. The bound takes an inner
+product with the row, since the sums over bins, which take most of the time, do not depend on the
+row. The bound says how much a prototype can add to a probability, and so how far its transport is
+iterated. Iterations start from the best bound. For most prototypes the bound alone is enough.
 """
 
 from __future__ import annotations

@@ -99,9 +99,9 @@ def learn(
 ) -> tuple[Array, Array, int]:
     """Return an orthogonal matrix, codebooks of rows times it, and the iterations they took.
 
-    Codes, codewords and the matrix are improved in turn, from the parametric solution and from
-    rows as they are: columns that are neighbours for a reason (pixels, for instance) may be better
-    than what their variances alone tell. After a few rounds the better of the two goes on.
+    Codes, codewords and the matrix are improved in turn. One start is the parametric solution, and
+    one is the rows as they are. The second may be better if columns are in a meaningful order, such
+    as pixels. After a few rounds the better of the two goes on.
     """
     exponent = exponent_of(X)
     X = np.ldexp(X, -exponent)

@@ -52,7 +52,7 @@ class CSP(TransformerMixin, StackEstimator):
     .. math:: I(w) \le \frac12 \Big(\log \sum_c P_c v_c - \sum_c P_c \log v_c\Big),
               \qquad v_c = w^T C_c w
 
-    on the mutual information :math:`I` of the class and the filtered signal, which is Gaussian in
+    on the mutual information :math:`I` of the class and the filtered signal, taken as Gaussian in
     each class. Each filter has unit variance in :math:`\sum_c P_c C_c`. A matrix becomes
     :math:`W X W^T`, or the logarithms of its diagonal.
 

@@ -35,9 +35,9 @@ class Potato(TransformerMixin, RunningMeans):
 
     with :math:`M` the mean of clean matrices, and :math:`\mu` and :math:`\sigma` mean and standard
     deviation of the logarithms of their distances to it. A matrix whose :math:`z` reaches a
-    threshold is an artefact. `fit` leaves out what is one and begins anew, until nothing more is
-    left out [1]_ [2]_. `partial_fit` moves :math:`M`, :math:`\mu` and :math:`\sigma` towards those
-    of further matrices that are clean.
+    threshold is an artefact. `fit` leaves out artefacts and begins again, until there are no more
+    [1]_ [2]_. `partial_fit` moves :math:`M`, :math:`\mu` and :math:`\sigma` towards the values of
+    further clean matrices.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Potato(TransformerMixin, RunningMeans):
     location_, scale_ : float
         :math:`\mu` and :math:`\sigma`.
     weight_seen_ : float
-        Number of the clean matrices, older ones lowered.
+        Number of clean matrices; after `forgetting`, older ones count less.
     n_iter_ : int
         Rounds of the last fit.
     {n_features_in_}
@@ -68,9 +68,9 @@ class Potato(TransformerMixin, RunningMeans):
 
     Notes
     -----
-    For the same matrices, z-scores equal pyRiemann's ``Potato``. Its `partial_fit` moves by a
-    fraction `alpha` to the mean of all matrices that it is given. A `forgetting` of `alpha` tends
-    to that fraction.
+    For the same matrices, z-scores equal pyRiemann's ``Potato``. pyRiemann's `partial_fit` moves by
+    a fraction `alpha` to the mean of all matrices that it is given. With ``forgetting=alpha``, the
+    fraction here tends to `alpha`.
 
     References
     ----------

@@ -48,8 +48,8 @@ class Covariances(TransformerMixin, BaseEstimator):
     Warns
     -----
     UserWarning
-        If a channel is constant in a trial, with the index of the first: its variance is 0, and the
-        covariance is singular unless it is shrunk. If there are fewer times than channels, for
+        If a channel is constant in a trial; the message has the index of the first. The covariance
+        is then singular unless it is shrunk. Also if there are fewer times than channels, for
         example because the two axes are swapped.
 
     Notes

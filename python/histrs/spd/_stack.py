@@ -90,7 +90,7 @@ def stacked(X: NDArray[Any], name: str = "X") -> Stack:
     if X.ndim != 3 or X.shape[1] != X.shape[2]:
         raise ValueError(
             f"{name} has shape {X.shape}: give square matrices of shape (n, p, p), or flattened "
-            "to (n, p * p); a single matrix A is A[None], and signals of shape (n_trials, "
+            "to (n, p * p). For a single matrix A, give A[None]. Signals of shape (n_trials, "
             "n_channels, n_times) become matrices by spd.Covariances."
         )
     if X.shape[1] == 0:

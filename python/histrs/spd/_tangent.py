@@ -38,7 +38,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
     reference : str or array-like of shape (p, p), default="airm"
         :math:`M`: a mean of the training matrices, or a matrix. "airm", in pyRiemann "riemann", is
         :func:`airm_mean`, "jbld" :func:`jbld_mean`, "logeuclid" :func:`log_euclidean_mean` and
-        "euclid" the arithmetic mean. The coordinates are always those above.
+        "euclid" the arithmetic mean. The formula above holds for each.
     {updates}
 
     Attributes

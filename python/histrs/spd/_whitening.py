@@ -184,7 +184,7 @@ class Whitening(TransformerMixin, RunningMeans):
             if self.unseen == "raise" and len(known) > 1:
                 raise ValueError(
                     f"Whitening has means of {len(known)} domains: give domain, one of them for "
-                    'each matrix; or set unseen="own mean", with which all are one new domain.'
+                    'each matrix; or set unseen="own mean", which takes all as one new domain.'
                 )
             known = dict.fromkeys(own[:1].tolist(), self.whiteners_[0]) if len(known) == 1 else {}
         elif self.unseen == "raise":

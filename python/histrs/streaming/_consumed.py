@@ -15,8 +15,8 @@ from histrs.streaming._digest import feed
 class Consumed:
     """Checksums of the chunks of a pass, those of an earlier run first.
 
-    They are CRC-32, of the bytes, the dtype and the shape of rows, targets and weights: a tenth of
-    the time of reading them, and enough against what is not on purpose.
+    They are CRC-32 of the bytes, the dtype and the shape of rows, targets and weights. They take a
+    tenth of the time of reading, and find changes that are not made on purpose.
     """
 
     def __init__(self, checksums: Sequence[int] = (), n_rows: float = 0, file: Any = "") -> None:

@@ -549,10 +549,10 @@ class Moments:
         Parameters
         ----------
         rows : {ndarray, memmap, DataFrame, LazyFrame, sparse matrix, dask array, path, iterable}
-            The rows. A path is that of an .npy file, of an .npz file, which is read whole, or of a
-            table: a Parquet file, a CSV file with a line of names (both with pyarrow), a folder of
-            such files, or a pattern like ``"day-*.csv"``; a list of such paths is one table, and so
-            is a lazy frame of polars. An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where
+            The rows. A path names an .npy file, an .npz file, which is read whole, or a table. A
+            table is a Parquet file or a CSV file with a line of names (both need pyarrow), a folder
+            of such files, or a pattern like ``"day-*.csv"``. A list of such paths is one table, and
+            so is a lazy frame of polars. An iterable yields chunks ``Z``, or pairs ``(Z, Y)`` where
             `Y` may be None, or triples ``(Z, Y, sample_weight)``. The partitions of a dask array
             are reduced where they lie, and merged.
         {Y}
@@ -563,8 +563,8 @@ class Moments:
             A fitted transformer, applied to a chunk at a time; its digest is kept.
         {chunk_size}
         checkpoint : path-like, default=None
-            A file for the moments so far. If it exists, its chunks are not added again: a run that
-            was killed goes on where the file was written last, and gives the same bits as an
+            A file for the moments so far. If it exists, its chunks are not added again. A run that
+            was killed goes on from the last writing of the file, and gives the same bits as an
             uninterrupted run. `rows` must yield the same chunks again. The file holds a checksum of
             the rows and targets of each chunk, and chunks are compared with it as they are read.
             After the last chunk the file holds the result, for `load`.
@@ -583,9 +583,9 @@ class Moments:
         Raises
         ------
         ValueError
-            If there are no rows, shapes differ, an entry is not finite, or the checkpoint is
-            damaged, has another chunk size, or was made of other rows, targets or another map; it
-            is not overwritten.
+            If there are no rows, shapes differ, or an entry is not finite. Also if the checkpoint
+            is damaged, has another chunk size, or was made of other rows, targets or another map.
+            It is then not overwritten.
         ImportError
             For a Parquet or CSV file without pyarrow.
 

@@ -137,8 +137,8 @@ class RidgePath:
         if abs(n_rows - self.n_rows) > _ROUNDING * self.n_rows:
             raise ValueError(
                 f"a second pass over the rows, which leaves out each in turn, found {n_rows} with "
-                f"targets where the first found {self.n_rows}: give an array, a path, or a list or "
-                'an object whose __iter__ begins again, or choose selection="gcv".'
+                f"targets where the first found {self.n_rows}. Give an array, a path, a list or an "
+                'object whose __iter__ begins again, or choose selection="gcv".'
             )
         # One beyond double precision is not the least.
         errors[~np.isfinite(errors)] = np.inf

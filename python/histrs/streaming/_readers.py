@@ -285,9 +285,8 @@ class _NpyFile:
             if hasattr(rows, "close"):
                 rows.close()
             raise ValueError(
-                f"{self._path} is not an .npy file of numbers: give one that numpy.save has "
-                "written, a Parquet or CSV file, or an iterable of chunks, such as "
-                "pandas.read_csv(..., chunksize=4096) yields."
+                f"{self._path} is not an .npy file of numbers: give a file of numpy.save, Parquet "
+                "or CSV, or an iterable of chunks, such as pandas.read_csv(..., chunksize=4096)."
             )
         return rows
 
@@ -332,7 +331,7 @@ def _svmlight_parts(path: Path) -> Iterator[tuple[Any, NDArray[Any]]]:
                 length=_SVMLIGHT_BYTES,
             )
         except (ValueError, IndexError) as error:
-            raise ValueError(f"{path} is no svmlight file: {error}.") from error
+            raise ValueError(f"{path} is not an svmlight file: {error}.") from error
         if rows.shape[0]:
             yield rows, targets
 

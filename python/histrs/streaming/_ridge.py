@@ -36,11 +36,11 @@ class PCARidge(RidgeOnComponents, MomentRegressor):
         squares of the centred features. With few rows it begins at :math:`10^{-10}`.
     selection : {"auto", "loo", "gcv"}, default="auto"
         The error that the chosen penalty minimises, as a mean over targets. "loo" is the squared
-        error of leaving out a row, with the directions of all rows, in closed form; it reads the
-        rows again. A row with a weight above 1 counts as several copies, of which one is left out.
-        "gcv" is generalised cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`. It needs
-        the moments alone, and may fail with fewer rows than features. "auto" is "loo" with several
-        penalties, unless rows come from moments, iterators or dask arrays.
+        error of left-out rows, in closed form, with the principal components of all rows. It reads
+        the rows again. A row with a weight above 1 counts as several copies, of which one is left
+        out. "gcv" is generalised cross-validation, :math:`(|y - Sy|^2/n) / (1 - tr(S)/n)^2`. It
+        needs the moments alone, and may fail with fewer rows than features. "auto" is "loo" with
+        several penalties, unless rows come from moments, iterators or dask arrays.
     blocks : sequence of int, "union" or None, default=None
         Numbers of consecutive features that have principal components of their own, for instance
         the random features of several descriptors (Algorithm 4). "union" takes those of the

@@ -362,8 +362,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
                 )
             if self.class_weight is not None:
                 raise ValueError(
-                    f"class_weight = {self.class_weight!r}: the moments are those of weighted rows "
-                    "already; give Moments.update the weights."
+                    f"class_weight = {self.class_weight!r}: the moments are of rows that have "
+                    "their weights already. Give the weights to Moments.update."
                 )
             self._fit_moments(moments)
             if calibration_rows is not None:

@@ -179,8 +179,8 @@ class RidgeOnComponents(LinearModel):
             if best == 0:
                 warn(
                     f"the error is smallest at alpha = {self.alpha_:.3g}, the smallest that "
-                    'alphas = "auto" tries: the units of the features may differ too much for one '
-                    "penalty; scale them, with sklearn.preprocessing.StandardScaler for instance."
+                    'alphas = "auto" tries. The units of the features may differ too much for one '
+                    "penalty: scale them, for instance with sklearn.preprocessing.StandardScaler."
                 )
             return
         kind, side = ("smallest", "smaller") if best == 0 else ("largest", "larger")

@@ -12,8 +12,8 @@ from histrs._checks.sparse import is_sparse, sound
 from histrs._checks.validation import canonical, check_finite
 from histrs._frames import numbers_of
 
-# An array or a frame, a CSR matrix, a dask array, the path of an .npy or .npz file or of Parquet or
-# CSV files, a lazy frame, or an iterable of such chunks.
+# An array or a frame, a CSR matrix, a dask array, a lazy frame, or an iterable of such chunks. Or
+# the path of an .npy or .npz file, or of Parquet or CSV files.
 Rows: TypeAlias = Any
 # Rows, their targets and their weights.
 Chunk: TypeAlias = tuple[Any, NDArray[Any] | None, Any]

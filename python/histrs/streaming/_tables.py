@@ -180,8 +180,8 @@ def as_table(rows: Any) -> OpenTable | None:
         source = _source_of(rows.source, rows.separator)
         if source is None:
             raise ValueError(
-                f"{rows.source!r} is no table: give Parquet or CSV files, or a lazy frame. Files "
-                "with other names need the argument separator."
+                f"{rows.source!r} is not a table: give Parquet or CSV files, or a lazy frame. "
+                "Files with other names need the argument separator."
             )
         columns = None if rows.columns is None else list(rows.columns)
         return OpenTable(source, columns, list(rows.drop))

@@ -59,9 +59,9 @@ class Targets:
     def step(self, start: Array, end: Array, best: Array, cut: Array) -> tuple[Array, Array]:
         """Move `start` to `best`, make `end` the gradients at `cut`; return losses and offsets.
 
-        The losses are those at `cut`, and the offsets what their tangents are at scores of 0: minus
-        the conjugates of the losses, so that large scores cancel nothing, and a plane of these
-        gradients is below the loss however they came about. Nothing is allocated: new memory costs
+        The losses are at `cut`, and the offsets are the values of their tangents at scores of 0.
+        They are computed as minus the conjugates of the losses. So large scores cancel nothing, and
+        a plane of these gradients is always below the loss. Nothing is allocated: new memory costs
         more than the arithmetic.
         """
         return _histrs.svm_line_step(self.loss, start, end, self._rows(), best, cut, self.n_threads)
@@ -206,11 +206,11 @@ def solve(
 ) -> Solution:
     r"""Minimise :math:`\frac\lambda2 v^T K^+ v + \sum_i w_i l(y_i v^T \phi_i)` for all problems.
 
-    An iteration adds to each problem a plane below its loss, minimises the regulariser plus the
-    largest plane, goes from the best point so far to the best one on the line to that minimiser,
-    and takes the next plane a little behind it. The value of the dual is a lower bound of the
-    objective, so that the gap to it is certified. `start` has models of the same features to begin
-    with, and planes of the same rows and targets, or none.
+    An iteration adds to each problem a plane below its loss, and minimises the regulariser plus the
+    largest plane. On the line from the best point so far to this minimiser, it goes to the best
+    point, and takes the next plane a little behind it. The value of the dual is a lower bound of
+    the objective, so that the gap to it is certified. `start` has models of the same features to
+    begin with, and planes of the same rows and targets, or none.
     """
     state = _Search(rows, targets, alpha, tol, start)
     for _ in range(max_iter):

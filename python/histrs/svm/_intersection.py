@@ -404,9 +404,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     ) -> tuple[Matrix, NDArray[Any], Array]:
         if is_dask(X):
             raise TypeError(
-                "X is a dask array, and steps go from row to row in one process: give partition "
-                "after partition to partial_fit, X.compute() where it fits into memory, or the "
-                "array to BundleSVC."
+                "X is a dask array, and steps go from row to row in one process: give X.compute(), "
+                "or give one partition after the other to partial_fit, or use BundleSVC."
             )
         X, y = validate_fit(self, X, y, reset=reset)
         check_labels(y)

@@ -1,7 +1,7 @@
 """What a solver needs of the rows: their scores, and the gradient that weights of them make.
 
-A solver works in a space of `width` coordinates in which a model is a vector `v` and a gradient has
-two forms, `a` and `K a`, of which `a . v` is the derivative along `v`, and `v` is a sum of `K a`.
+A solver works in a space of `width` coordinates, in which a model is a vector `v`. A gradient has
+two forms, `a` and `K a`. The derivative along `v` is `a . v`, and `v` is a sum of `K a`.
 """
 
 from __future__ import annotations

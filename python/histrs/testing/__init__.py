@@ -1,10 +1,10 @@
 """Hypothesis strategies for histograms, counts, SPD matrices and cost matrices.
 
-The strategies look for what breaks code on histograms: sizes around the width of a vector
-register, ties, zero rows and columns, duplicated rows, constant columns, huge and tiny scales,
-unusual memory layouts, and CSR matrices that are legal but not canonical. Every example is built
-from a few draws (sizes, a small pool of values, one byte per cell), so generation is fast and
-failing examples shrink to small matrices of small numbers.
+The strategies look for inputs that break code on histograms. Sizes are around the width of a vector
+register. There are ties, zero rows and columns, duplicated rows, constant columns, and huge and
+tiny scales. Memory layouts are unusual, and CSR matrices are legal but not canonical. Every example
+is built from a few draws: sizes, a small pool of values, and one byte per cell. So generation is
+fast, and failing examples shrink to small matrices of small numbers.
 
 They need Hypothesis: ``pip install "histrs[testing]"``.
 

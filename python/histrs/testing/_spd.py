@@ -161,8 +161,8 @@ def _spd_matrices(
 def _certify(stack: NDArray[Any], margin: float) -> NDArray[Any]:
     """Prove that each matrix is positive definite, raising the diagonal where it is not.
 
-    A Cholesky factorisation of A - c I that runs to completion proves that the smallest
-    eigenvalue of A is above c less its own rounding error; c is twice the bound for that error.
+    If a Cholesky factorisation of A - c I runs to completion, the smallest eigenvalue of A is above
+    c less the rounding error. c is twice the bound for this error.
     """
     identity = np.eye(stack.shape[-1])
     while True:

@@ -119,7 +119,7 @@ def sinkhorn_barycenter(
         Histogram of the same sum, or one for each row of `weights`. Empty in bins that a histogram
         cannot reach.
     info : SinkhornInfo
-        Only if `return_info`; of arrays of shape (), or (n_barycenters,).
+        Only if `return_info`; its arrays have shape () or (n_barycenters,).
 
     Raises
     ------
@@ -131,7 +131,7 @@ def sinkhorn_barycenter(
     Warns
     -----
     ConvergenceWarning
-        If a marginal is not within `tol` after `max_iter` iterations; it names the worst
+        If a marginal is not within `tol` after `max_iter` iterations. The message names the worst
         barycentre.
 
     References

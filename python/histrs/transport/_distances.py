@@ -209,6 +209,6 @@ def warn_of_worst(errors: Array, tol: float, max_iter: int) -> None:
     warn(
         f"{failed} of {errors.size} pairs did not converge in {max_iter} iterations: the "
         f"marginals of X[{i}] and Y[{j}] are off by {errors[i, j]:.2g} of the mass, and tol is "
-        f"{tol:.2g}; raise reg, max_iter or tol.",
+        f"{tol:.2g}. Raise reg, max_iter or tol.",
         ConvergenceWarning,
     )

@@ -140,8 +140,8 @@ def unbalanced_sinkhorn(
     {M_of_pair}
     {reg}
     reg_m : float or (float, float)
-        Cost of a unit of created or destroyed mass; two numbers are for `a` and `b`. Infinity, on
-        one side, keeps its marginal.
+        Cost of a unit of created or destroyed mass; two numbers are for `a` and `b`. Infinity on
+        one side keeps the marginal of this side.
     tol : float, default=1e-9
         Largest L1 error of a marginal, as a fraction of the geometric mean of both masses.
     {max_iter_of_pair}

@@ -82,8 +82,8 @@ impl PartModel {
         Ok(Self(model))
     }
 
-    /// The locations whose score is at least the threshold; of levels the rows and columns of each, how
-    /// many there are from a root to its parts, and the padding are given.
+    /// The locations whose score is at least the threshold. Levels are given by the rows and
+    /// columns of each, the number of levels from a root to its parts, and the padding.
     fn placements<'py>(
         &self,
         py: Python<'py>,

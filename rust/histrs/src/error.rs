@@ -117,9 +117,8 @@ errors! {
         /// Its number of rows.
         size: usize,
     } => "{name}[{matrix}] is not positive definite: it is singular, of rank {rank} in {size} \
-        dimensions; shrink it, or project all matrices on their common range (signals \
-        re-referenced to their average lose one rank, and fewer samples than rows have no more \
-        than samples)";
+        dimensions; shrink it, or project all matrices on their common range. (Signals that are \
+        re-referenced to their average lose one rank. The rank is at most the number of samples.)";
     /// Two matrices differ by more than double precision resolves.
     TooFarApart {
         /// Number of the matrix in `X`.
@@ -225,7 +224,7 @@ errors! {
         /// Its column.
         column: usize,
     } => "M is not symmetric with a finite diagonal, at M[{row}, {column}]: a debiased barycentre \
-        needs the same finite cost in both directions; pass the mean of M and its transpose";
+        needs the same finite cost in both directions. Pass the mean of M and its transpose";
     /// A histogram has less mass than is to move.
     TooLittle {
         /// Name of the argument.

@@ -229,8 +229,8 @@ impl Executor {
     }
 }
 
-/// The parts of a matrix of `n_rows` columns that belong to blocks of `block` of these columns: for
-/// results that are kept one class after the other, and computed some rows of the data at a time.
+/// The parts of a matrix of `n_rows` columns that belong to blocks of `block` of these columns.
+/// They are for results that are kept class by class, and computed some rows of the data at a time.
 pub(crate) fn rows_by_block<T>(data: &mut [T], n_rows: usize, block: usize) -> Vec<Vec<&mut [T]>> {
     let mut blocks: Vec<Vec<&mut [T]>> = Vec::new();
     blocks.resize_with(n_rows.div_ceil(block), Vec::new);

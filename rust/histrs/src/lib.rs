@@ -18,13 +18,13 @@
 //! | [`svm`] | the support vector machine with the intersection kernel, learned in input space; the losses, the line search and the dual of the bundle solver |
 //! | [`transport`] | optimal transport: Sinkhorn distances of all pairs, the objective of learned prototypes, exact earth mover's distances |
 //!
-//! Everything takes an [`Executor`] (threads and interrupts) and [`ndarray`] views, returns owned
-//! arrays or a typed [`Error`], gives the same bits for any number of threads, and chooses the
-//! instruction set of the machine at run time.
+//! Functions take an [`Executor`] (threads and interrupts) and [`ndarray`] views, and return owned
+//! arrays or a typed [`Error`]. Results have the same bits for any number of threads. The
+//! instruction set of the machine is chosen at run time.
 //!
-//! Numbers of rows, offsets and ends of groups that a caller gives in arrays are signed, as NumPy, SciPy and
-//! this crate's own [`CsrParts`] have them: they are read where they lie, and a negative one is
-//! refused as one that is too large is. Labels are any integers, of which only equality counts.
+//! Numbers of rows, offsets and ends of groups that a caller gives in arrays are signed, as in
+//! NumPy, SciPy and this crate's own [`CsrParts`]. They are read where they lie. A negative one is
+//! refused, like one that is too large. Labels are any integers, of which only equality counts.
 //!
 //! # Features
 //!

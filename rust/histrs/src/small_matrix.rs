@@ -3,10 +3,10 @@
 //! Lower triangles are packed row by row. In which order products are added up is the caller's choice:
 //! rows of a few entries in theirs, long ones in sums that a vector holds.
 //!
-//! Many small matrices are factorised with a matrix per lane, in loops over lanes that this layout does
-//! not have: `spd/ldl` (`L D L^T` of interleaved matrices, four columns of a tile in registers) and
-//! `transport/normal_equations` (sixteen systems of five unknowns, where a pivot of rounding is no
-//! failure but a coefficient of 0).
+//! Many small matrices are factorised with a matrix per lane, in loops over lanes that this layout
+//! does not have. `spd/ldl` is for `L D L^T` of interleaved matrices, with four columns of a tile
+//! in registers. `transport/normal_equations` is for sixteen systems of five unknowns, where a
+//! pivot of rounding is no failure but a coefficient of 0.
 
 use crate::error::Result;
 use crate::exec::Executor;

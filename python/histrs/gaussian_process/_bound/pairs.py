@@ -24,12 +24,12 @@ class PairKernel(PickledByFields):
     r"""`sum_(i, j) c_i(x(i), x'(i)) c_j(x(j), x'(j))` over some pairs of features.
 
     A feature is read on knots, quantiles of its training values, and a line between them. Among the
-    knots of a feature, `c` is the covariance of a Brownian motion less its mean over the training
-    rows, :math:`B - \bar B`, in steps of one from knot to knot, so that neither the unit of the
-    feature nor its origin matters; divided by its mean over the rows, so that pairs count alike. A
-    pair's function has a mean of 0 over the training values of either of its features, whatever the
-    other one is: it holds no main effect (functional analysis of variance, in the product of the
-    two marginal distributions).
+    knots of a feature, `c` is the covariance of :math:`B - \bar B`, a Brownian motion less its mean
+    over the training rows. It takes steps of one from knot to knot, so neither the unit of the
+    feature nor its origin matters. `c` is divided by its mean over the rows, so that pairs count
+    alike. A pair's function has a mean of 0 over the training values of either feature, whatever
+    the other one is. So it holds no main effect: this is the functional analysis of variance in the
+    product of the two marginal distributions.
     """
 
     pairs: NDArray[np.intp]

@@ -179,9 +179,9 @@ def compact_score(
 ) -> Score:
     """Return a table of bytes where one is as good, if need be beside a few odd columns or rows.
 
-    Odd are a few columns in which one value is far beyond the others, or for which single
-    precision has no scale; or a few rows that are far larger than the others. `rows` returns the
-    training rows, which have been multiplied by the weights of the features, as `columns` have.
+    A column is odd if one value is far beyond the others, or if single precision has no scale for
+    it. A row is odd if it is far larger than the others. `rows` returns the training rows, which
+    have been multiplied by the weights of the features, as `columns` have.
     """
     whole = TabulatedScore(
         *(columns, V, n_bins, "linear", n_threads), compact=True, feature_weights=feature_weights

@@ -29,7 +29,7 @@ from histrs.gaussian_process._options import Interpolation, PreconditionerName
 
 # Rows whose quantiles are knots.
 _SAMPLE_ROWS = 4096
-# Rows up to which the matrix is stored here unless the solver is told: it takes 46 MB, and is of as
+# Rows up to which the matrix is stored here unless the solver is given. It takes 46 MB, and has as
 # many rows as the likelihood of several classes takes by default.
 _MAX_STORED_ROWS = 2400
 

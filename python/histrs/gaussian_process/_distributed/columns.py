@@ -133,10 +133,10 @@ def spreads_of(rows: Any, n_jobs: int | None, part: Part) -> Array:
 class DistributedColumns:
     """The columns of training rows, in blocks that workers keep sorted.
 
-    It has the methods of the core's `SortedColumns`, of which each is a sum over the blocks, or
-    puts them side by side: numbers for each row or column come here, and entries never. Blocks are
-    those of the columns of the array where it is chunked by columns; an array that is chunked by
-    rows alone has as many blocks as chunks. They are read from `X`, unless `delayed` returns them.
+    It has the methods of the core's `SortedColumns`. Each method adds up the blocks, or puts them
+    side by side. Numbers for each row or column come here, and entries never. Blocks are those of
+    the columns of the array where it is chunked by columns; an array that is chunked by rows alone
+    has as many blocks as chunks. They are read from `X`, unless `delayed` returns them.
     """
 
     def __init__(

@@ -247,7 +247,7 @@ def as_kernel(value: Any) -> Kernel:
         return value
     if np.ndim(value) > 0 or not np.isreal(value) or not value > 0:
         raise TypeError(
-            f"{value!r} is no kernel and no positive number: give one of these, such as Radial()."
+            f"{value!r} is neither a kernel nor a positive number: give one, such as Radial()."
         )
     return Constant(float(value))
 

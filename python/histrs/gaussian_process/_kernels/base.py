@@ -176,7 +176,7 @@ class Kernel(Parametrised):
         for name, value in parameters.items():
             outer, _, own = name.partition("__")
             if outer not in known:
-                raise ValueError(f"{name!r} is no parameter of {self!r}: it has {list(known)}.")
+                raise ValueError(f"{name!r} is not a parameter of {self!r}: it has {list(known)}.")
             if own:
                 known[outer].set_params(**{own: value})
             else:

@@ -225,8 +225,8 @@ class LevelKernel(PickledByFields, Parametrised):
     r"""A sum over columns of Brownian motions at knots, linear between them.
 
     A function of column `d` is :math:`\sum_l w_l \phi_l(x_d)` with ramps :math:`\phi_l` and
-    independent :math:`w_l \sim N(0, \sum_k a_{dk} s_{kl})`, where :math:`s_{kl}` is what part of
-    a measure, of the rows or of the line, is around each ramp. A function of a pair is a sum of
+    independent :math:`w_l \sim N(0, \sum_k a_{dk} s_{kl})`. Here :math:`s_{kl}` is the fraction of
+    a measure, of the rows or of the line, around each ramp. A function of a pair is a sum of
     products of ramps. So `K` is :math:`\Phi V \Phi^T`, plus a constant.
     """
 

@@ -116,9 +116,9 @@ class MinMax(Kernel):
             relative: Array = sums / self.mean_sum_
         if not np.isfinite(relative).all():
             raise ValueError(
-                f"The sum of a row of X is over {np.finfo(np.float64).max:.1e} times that of the "
-                f"rows of the first fit, whose mean is {self.mean_sum_:.3g}: give rows of one "
-                "scale, or call fit with all."
+                f"the sum of a row of X is over {np.finfo(np.float64).max:.1e} times "
+                f"{self.mean_sum_:.3g}, the mean of the first fit: give rows of one scale, or call "
+                "fit with all rows."
             )
         return relative
 

@@ -47,14 +47,13 @@ def likely_kernels(
 ) -> list[Likely]:
     r"""Return the kernels that targets make probable.
 
-    With the level and the scale :math:`\sigma^2` of all integrated out under a flat prior of
-    :math:`\log \sigma^2`, the evidence of a kernel with noise 1 is
-    :math:`|A|^{-1/2} (t^T A^{-1} t)^{-(N - 1)/2}`, and the noise that suits it is
-    :math:`t^T A^{-1} t / (N - 1)`. Where that is less than a least noise :math:`\sigma_0^2`, the
-    evidence is that with the scale :math:`\sigma_0^2`: else amplitudes of a target without noise
-    would end with the grid, and be of the size of its errors. Several targets share the kernel and
-    the noise: determinants and degrees of freedom are multiplied by their number, and sums are over
-    all.
+    The level and the common scale :math:`\sigma^2` are integrated out under a flat prior of
+    :math:`\log \sigma^2`. The marginal likelihood of a kernel with noise 1 is then
+    :math:`|A|^{-1/2} (t^T A^{-1} t)^{-(N - 1)/2}`, and its noise is :math:`t^T A^{-1} t / (N - 1)`.
+    If this noise is below a least noise :math:`\sigma_0^2`, the scale is fixed at
+    :math:`\sigma_0^2`. Otherwise the amplitudes of a target without noise would run to the end of
+    the grid. Several targets share the kernel and the noise: determinants and degrees of freedom
+    are multiplied by their number, and sums are over all.
 
     Parameters
     ----------

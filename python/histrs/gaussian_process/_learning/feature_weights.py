@@ -2,16 +2,16 @@
 
 The last are followed as far as held-out rows agree.
 
-The slope of the likelihood by the logarithm of a weight is half the difference of
-`w alpha^T K_d alpha` and `w tr(A^-1 K_d)` (Rasmussen and Williams, 2006, equation 5.9), and its
-expected curvature, the Fisher information, is `tr((w A^-1 K_d)^2) / 2`. Both are quadratic forms of
-vectors drawn with the covariance `A^-1`: their mean, and a quarter of their variance. With a normal
-prior on the logarithm, a step of Fisher's scoring moves a weight as far as its column can tell: of
-a column with few entries, hardly. Columns of about as many entries share a further factor without a
-prior, so that thousands of them, each of which tells nothing, go up or down together. It ends in
-weights that fit the noise; so the number of steps is that of least error on held-out rows: squares
-of a regression, and of classes log losses of calibrated probabilities, which grow where scores are
-near their targets and a few rows are surely wrong.
+The slope of the likelihood by the logarithm of a weight is half the difference of `w alpha^T K_d
+alpha` and `w tr(A^-1 K_d)` (Rasmussen and Williams, 2006, equation 5.9). Its expected curvature,
+the Fisher information, is `tr((w A^-1 K_d)^2) / 2`. Both are quadratic forms of vectors drawn with
+the covariance `A^-1`: their mean, and a quarter of their variance. With a normal prior on the
+logarithm, a step of Fisher's scoring moves a weight as far as its column can tell: of a column with
+few entries, hardly. Columns of about as many entries share a further factor without a prior, so
+that thousands of them, each of which tells nothing, go up or down together. Many steps end in
+weights that fit the noise. So the number of steps is the one of least error on held-out rows. For a
+regression, the error is squared. For classes, it is the log loss of calibrated probabilities, which
+grows where scores are near their targets and a few rows are surely wrong.
 """
 
 from __future__ import annotations

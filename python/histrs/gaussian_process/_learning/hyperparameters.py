@@ -179,9 +179,9 @@ class SearchSpace:
     def at_bounds(self, theta: Array) -> list[str]:
         """Name the hyper-parameters that have run into a bound, with its value.
 
-        A feature weight at its lower bound says that the feature does not matter, likewise that of
-        interactions, and a noise variance there that there is no noise to speak of; these are
-        answers, and so is either bound where the kernel says so.
+        A weight of a feature or of interactions at its lower bound says that they do not matter. A
+        noise variance at its lower bound says that there is hardly any noise. These are results,
+        not failures, and are left out; so is either bound if the kernel says so.
         """
         found = []
         values = self.unpack(theta)

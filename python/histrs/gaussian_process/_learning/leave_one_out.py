@@ -31,8 +31,8 @@ from histrs.gaussian_process._systems.system import System
 _FOLDS = 10
 _ENOUGH_ROWS = 4000
 _MAX_HELD_OUT = 20_000
-# Tolerance of fits without them, in units of that of the fit: by default a hundredth of the
-# targets, of which a calibration sees far less than the spread of the scores.
+# Tolerance of fits without them, in units of the tolerance of the fit. By default it is a hundredth
+# of the targets, far less than the spread of the scores for a calibration.
 _LOOSER = 100.0
 # Noise in units of the mean variance of latent functions over training rows.
 _RATIOS = np.logspace(-2, 2, 9)

@@ -52,8 +52,8 @@ _ROUNDING = 1e-13
 class BaseLikelihood:
     """The log marginal likelihood of targets as a function of the hyper-parameters.
 
-    `row_scale` are the roots of the weights of rows, None for 1; `stays` is what part of each row
-    one of its copies leaves, where copies tell noise, None for 0.
+    `row_scale` holds the square roots of the weights of rows, or is None for 1. `stays` is the
+    fraction of each row that one of its copies leaves, where copies tell the noise, or None for 0.
     """
 
     why_no_gradient: ClassVar[str] = "log_det='bound' has no gradient; choose log_det='lanczos'."

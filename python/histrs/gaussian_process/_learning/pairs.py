@@ -50,12 +50,12 @@ def strongest_pairs(
 ) -> NDArray[np.intp]:
     r"""Return the pairs of features whose histograms tell most of the residuals, best first.
 
-    As in FAST (Lou et al., "Accurate intelligible models with pairwise interactions", KDD 2013),
-    residuals, which are weights of the additive fit, are added up in the cells of a grid, one pass
-    for each pair. What the grid explains is judged by the covariance `C` that the model gives its
-    cells: with sums `t`, :math:`t^T C t / \mathrm{tr}(H C H^T)`, the slope of the likelihood by the
-    weight of the pair but for its common part. Of more than 64 features, those of most `strength`
-    have pairs.
+    The method is FAST (Lou et al., "Accurate intelligible models with pairwise interactions", KDD
+    2013). Residuals are the weights of the additive fit. They are added up in the cells of a grid,
+    in one pass for each pair. The covariance `C` that the model gives the cells judges their sums
+    `t`, by :math:`t^T C t / \mathrm{tr}(H C H^T)`. This is the slope of the likelihood by the
+    weight of the pair, up to a part that all pairs share. Above 64 features, only the 64 of largest
+    `strength` have pairs.
     """
     varied = np.argsort(-strength, kind="stable")[:MOST_FEATURES]
     features = np.sort(varied)
@@ -113,8 +113,9 @@ def chosen_pairs(
 def likelihood_of_pairs(problem: Problem, asked: Any, values: Hyperparameters) -> BaseLikelihood:
     """Return the likelihood that the weight of pairs is learned by, at `values` with these pairs.
 
-    Of few rows it is that of halves, each with the other's choice of pairs, unless pairs are given;
-    of many, that of some rows, which hardly had a say in which pairs there are.
+    With few rows it is the likelihood of two halves, each with the pairs that the other chose,
+    unless pairs are given. With many it is the likelihood of some of the rows, which hardly took
+    part in the choice.
     """
     n = len(problem.Y)
     few = n <= 2 * _MOST_ROWS

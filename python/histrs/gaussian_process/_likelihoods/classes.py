@@ -88,8 +88,8 @@ def targets_of(labels: NDArray[Any], classes: NDArray[Any]) -> Array:
 def weights_to_start_from(classes: NDArray[Any], before: NDArray[Any], weights: Array) -> Array:
     """Return the weights of the outputs that there are now, from those of earlier classes.
 
-    The targets of n classes add up to 2 - n in every row, and their weights are as linear: so
-    much is known of a class that no row has been of.
+    The targets of n classes add up to 2 - n in every row, and weights are linear in targets. This
+    gives the weights of a class that had no rows.
     """
     if weights.shape[1] == 1:
         weights = np.hstack([-weights, weights])

@@ -1,11 +1,10 @@
 r"""The mode of a latent function that classes follow, and the Gaussian that is like it there.
 
-With probabilities :math:`1 / (1 + e^{-f})` of the class, weights `w` of rows and a prior
-:math:`f \sim N(b, a K)`, `b` normal too, Newton's method finds the mode of the posterior
-(Rasmussen and Williams, 2006, section 3.4). Each step is a regression: of targets
-:math:`z = f + (t - \pi) / (\pi (1 - \pi))` whose noise is 1 over the curvature
-:math:`W = w \pi (1 - \pi)`, so that products, factors, tables and variances are those of rows
-with weights.
+The probability of the class is :math:`1 / (1 + e^{-f})`, with weights `w` of rows and a prior
+:math:`f \sim N(b, a K)`, where `b` is normal too. Newton's method finds the mode of the posterior
+(Rasmussen and Williams, 2006, section 3.4). Each step is a regression: of targets :math:`z = f + (t
+- \pi) / (\pi (1 - \pi))` whose noise is 1 over the curvature :math:`W = w \pi (1 - \pi)`, so that
+products, factors, tables and variances are those of rows with weights.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ from histrs.gaussian_process._systems.rows import left_over
 # Part of the largest target that its spread must exceed to be one.
 _ROUNDING = 1e-14
 _OVERFLOW = "The sum or the spread of y overflows. Scale y down."
-# Fitted attributes with an entry for each target, those with a row for each training row too and
-# what missing targets have there, and vectors of which each fit has its own.
+# Fitted attributes with an entry for each target. Attributes with a row for each training row too,
+# and their values for missing targets. Vectors of which each fit has its own.
 _OF_TARGETS = ("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_")
 _OF_ROWS = {"dual_coef_": 0.0, "Y_fit_": np.nan}
 _OF_FITS = ("theta_",)
@@ -181,10 +181,10 @@ def refuse_empty(patterns: Sequence[Pattern]) -> None:
 class Patterns:
     """The fits of a model, one for each pattern of missing rows, put together.
 
-    The model has `_parameters_of`, the parameters of a fit of some targets; `_check_patterns`,
-    which refuses what separate fits cannot have; `_check_entries`, which names bad entries of rows
-    that a fit would name by another index; `_of_targets`, a fitted model of some targets; and
-    `_state`, which makes what is costly.
+    The model has five methods. `_parameters_of` returns the parameters of a fit of some targets.
+    `_check_patterns` refuses parameters that separate fits cannot have. `_check_entries` names bad
+    entries of rows that a fit would name by another index. `_of_targets` returns a fitted model of
+    some targets. `_state` makes the costly parts.
     """
 
     model: Any

@@ -298,8 +298,8 @@ def softmax_modes(
     if kernel_matrix is None:
         raise ValueError(
             f"likelihood='softmax' factorises a matrix of {n} x {n} numbers for each of "
-            f"{n_classes} classes, but there are too many rows, or solver is not 'cholesky': "
-            "choose likelihood='gaussian', or solver='cholesky'."
+            f"{n_classes} classes. There are too many rows, or solver is not 'cholesky': choose "
+            "likelihood='gaussian' or solver='cholesky'."
         )
     check_memory(n, 2 * n_classes + 2)
     prior = SoftmaxPrior(kernel_matrix, base.amplitude)

@@ -49,10 +49,10 @@ class FineVariance:
     .. math:: k_{**} - \sum_{i \le k} \frac{(v_i^T k_*)^2}{\xi_i}
               - \frac{\|k_*\|^2 - \sum_{i \le k} (v_i^T k_*)^2}{\xi_{k+1}}
 
-    Eigenvalues are computed to a residual, which is added to each: with vectors `V`, values `t`
-    and :math:`\|K V - V t\| = r` the matrix is at most
-    :math:`V (t + r) V^T + (\lambda + r)(I - V V^T)`, where `lambda` is the largest eigenvalue on
-    the complement of `V`. No eigenvalue is taken for larger than `largest_eigenvalue_bound` says.
+    Eigenvalues are computed to a residual, which is added to each. With vectors `V`, values `t` and
+    :math:`\|K V - V t\| = r`, the matrix is at most :math:`V (t + r) V^T + (\lambda + r)(I - V
+    V^T)`. Here `lambda` is the largest eigenvalue on the complement of `V`. No eigenvalue is taken
+    for larger than `largest_eigenvalue_bound` says.
     """
 
     def __init__(self, system: System, n_eigenvectors: int) -> None:

@@ -41,10 +41,10 @@ class _Found(NamedTuple):
 class LogOdds(Member):
     r"""Functions on levels whose sum is the log odds of a class, of each class or of the second.
 
-    Kernel and relative variances are those that least squares learned. With
-    :math:`p = 1 / (1 + e^{-f})`, an effect on `p` is one on `f` over :math:`p (1 - p)`: so
-    variances begin with those of the indicators times that squared, and the best multiple is that
-    with the least log loss of rows that are left out.
+    Kernel and relative variances are those that least squares learned. With :math:`p = 1 / (1 +
+    e^{-f})`, an effect on `f` is an effect on `p` over :math:`p (1 - p)`. So the first variances
+    are the variances of the indicators over :math:`(p (1 - p))^2`. The multiple of these with the
+    least log loss of left-out rows is taken.
     """
 
     biases: Array

@@ -8,9 +8,9 @@ pub(super) const CHUNK: usize = 64;
 
 /// The multi-pole rational map, with one row of poles a component.
 ///
-/// The kernel is homogeneous, so that everything is computed at a scale where the largest pole of
-/// a column is near 1 and nothing can overflow: with `s` a power of 4, `c(x; z) = c(x s; z s) /
-/// sqrt(s)`.
+/// The kernel is homogeneous: with `s` a power of 4, `c(x; z) = c(x s; z s) / sqrt(s)`. So
+/// everything is computed at a scale where the largest pole of a column is near 1, and nothing can
+/// overflow.
 #[derive(Debug, Clone)]
 pub(super) struct Rational {
     /// `z s`, of shape (components, 1 or columns).

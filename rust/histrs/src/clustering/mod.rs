@@ -11,11 +11,11 @@
 //! ```
 //!
 //! Inner products of rows and centres are first computed of bytes, four times as fast as in single
-//! precision, with a bound of what rounding to bytes has changed. Distances in double precision then
-//! decide between the few centres that the bound leaves, so that the result is the nearest centre
-//! and not a likely one. Sources: Lloyd, *Least squares quantization in PCM*, IEEE Transactions on
-//! Information Theory 1982; Arthur and Vassilvitskii, *k-means++: the advantages of careful
-//! seeding*, SODA 2007; Hamerly, *Making k-means even faster*, SDM 2010.
+//! precision, with a bound of what rounding to bytes has changed. Distances in double precision
+//! then decide between the few centres that the bound leaves, so that the result is the nearest
+//! centre and not a likely one. Sources: Lloyd, *Least squares quantization in PCM*, IEEE
+//! Transactions on Information Theory 1982. Arthur and Vassilvitskii, *k-means++: the advantages of
+//! careful seeding*, SODA 2007. Hamerly, *Making k-means even faster*, SDM 2010.
 //!
 //! | file | concept |
 //! |---|---|

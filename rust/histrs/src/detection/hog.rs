@@ -142,10 +142,10 @@ impl Level {
 vectorized!(
     /// Writes the features of each cell, normalised by each of the four blocks that it is in.
     ///
-    /// With `u_o = h_o + h_{o+9}` and the energy `|u|^2` of a block's cells, `n_k` is one over the root of
-    /// the energy of block `k`; a block that reaches over the border has the border's cells twice. The
-    /// features are `1/2 sum_k min(h_o n_k, 0.2)` for 18 directions, the same of `u_o` for 9, and
-    /// `sum_o min(h_o n_k, 0.2) / sqrt(18)` for each block.
+    /// With `u_o = h_o + h_{o+9}` and the energy `|u|^2` of a block's cells, `n_k` is one over the
+    /// root of the energy of block `k`. A block that reaches over the border has the border's cells
+    /// twice. The features are `1/2 sum_k min(h_o n_k, 0.2)` for 18 directions, the same of `u_o`
+    /// for 9, and `sum_o min(h_o n_k, 0.2) / sqrt(18)` for each block.
     fn describe_cells(histograms: &CellHistograms, padding: usize, out: &mut [f32]) -> Result<()> {
         let CellHistograms { rows, columns, values } = histograms;
         let (rows, columns) = (*rows, *columns);

@@ -12,9 +12,9 @@
 //! # Ok::<(), histrs::Error>(())
 //! ```
 //!
-//! A level of a pyramid is a grid of cells, each described by 31 numbers `x`, or by their product
-//! quantisation code, one number of a codeword for each of `M` blocks of the 31. A filter of `h x w`
-//! cells scores a location `p` by `sum_t <w_t, x(p + t)>`; of codes that is
+//! A level of a pyramid is a grid of cells. Each is described by 31 numbers `x`, or by their
+//! product quantisation code: the number of a codeword for each of `M` blocks of the 31. A filter
+//! of `h x w` cells scores a location `p` by `sum_t <w_t, x(p + t)>`; of codes that is
 //! `sum_t sum_m table[t, m, code_m(p + t)]`, without a look at the codewords. A model of `n` parts
 //! scores a location of its root, at the level below by an octave twice as finely, by
 //!
@@ -23,8 +23,8 @@
 //! ```
 //!
 //! Sources: Vedaldi and Zisserman, *Sparse kernel approximations for efficient classification and
-//! detection*, CVPR 2012, section 5.2; Felzenszwalb, Girshick, McAllester and Ramanan, *Object
-//! detection with discriminatively trained part-based models*, PAMI 2010; Felzenszwalb and
+//! detection*, CVPR 2012, section 5.2. Felzenszwalb, Girshick, McAllester and Ramanan, *Object
+//! detection with discriminatively trained part-based models*, PAMI 2010. Felzenszwalb and
 //! Huttenlocher, *Distance transforms of sampled functions*, 2012. "DPM" below is the second.
 //!
 //! | file | concept | equation |
@@ -37,8 +37,9 @@
 //! | `model` | [`PartModel`]: roots, parts, springs | DPM eq. 2 to 4 |
 //! | `placements` | [`placements`]: the locations that score above a threshold | DPM eq. 6 to 10 |
 //!
-//! Features and scores are sums of at most some thousands of terms in single precision, in an order
-//! that does not depend on threads or on the instruction set; distance transforms are in double.
+//! Features and scores are sums of at most some thousands of terms in single precision. Their order
+//! does not depend on threads or on the instruction set. Distance transforms are in double
+//! precision.
 
 mod distance;
 mod filter;

@@ -1,7 +1,7 @@
 //! Columns of one-byte codes: a table of each, and rows that look their values up.
 //!
-//! The sums of a right-hand side by code become the function of a column at each of its values; then
-//! every row of the result adds up what the tables of all columns hold for it, in one pass.
+//! The sums of a right-hand side by code become the function of a column at each of its values.
+//! Then every row of the result adds up its entries of the tables of all columns, in one pass.
 
 use std::ops::Range;
 

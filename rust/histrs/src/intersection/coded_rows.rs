@@ -1,9 +1,9 @@
 //! Columns of few distinct values, read row by row.
 //!
 //! The passes of `scan` follow the order of values, so that every entry fetches a row of the
-//! right-hand side and one of the result from wherever it lies. Where a column has few distinct
-//! values its table is small; the tables of a group of columns fit the cache together, and the rows
-//! are read in their own order, each once a group.
+//! right-hand side and one of the result from wherever it lies. If a column has few distinct
+//! values, its table is small. The tables of a group of columns fit the cache together. Rows are
+//! read in their own order, once for each group.
 
 use pulp::Simd;
 

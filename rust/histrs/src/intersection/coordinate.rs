@@ -92,9 +92,9 @@ impl CoordinateDescent {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `alpha`, `y` or `s` has not one row for every row, or the first two have
-    /// different numbers of columns; [`Error::Parameter`] for a row number that is not there,
-    /// [`Error::Parameter`] unless all of `s` are positive; [`Error::Interrupted`].
+    /// [`Error::Shape`] when `alpha`, `y` or `s` has not one row for every row, or the first two
+    /// have different numbers of columns. [`Error::Parameter`] for a row number that is not there,
+    /// or unless all of `s` are positive. [`Error::Interrupted`].
     ///
     /// # Examples
     ///

@@ -23,8 +23,8 @@ impl SortedColumns {
     /// ```
     ///
     /// which is one pass that only reads: less than half the cost of a product. The derivative of
-    /// the kernel matrix by the logarithm of a column's weight is its `K_d`, so that these forms
-    /// are what gradients of a likelihood by all weights are made of.
+    /// the kernel matrix by the logarithm of a column's weight is its `K_d`. So these forms give
+    /// the gradient of a likelihood by all weights.
     ///
     /// # Errors
     ///

@@ -4,8 +4,8 @@ use crate::error::Result;
 use crate::memory;
 
 /// Cuts ascending distinct `values`, held by `counts` rows each, into at most `n_levels` runs of
-/// nearly equal `n h`, `n` being the number of rows in a run and `h` its width, and returns where
-/// the runs end.
+/// nearly equal `n h`, and returns where the runs end. Here `n` is the number of rows in a run and
+/// `h` its width.
 ///
 /// What rounding to levels, or interpolating between their ends, leaves of the kernel has
 /// eigenvalues of order `n h`, so that no run is much worse than the others. Quantiles, equal `n`,

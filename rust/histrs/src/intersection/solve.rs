@@ -69,9 +69,9 @@ impl SortedColumns {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when `y` has not a row for every stored row, [`Error::NotFinite`] at its first bad
-    /// entry, [`Error::Parameter`] unless `noise` and the tolerance are positive and finite and a column
-    /// has at most 255 knots, [`Error::Interrupted`], [`Error::OutOfMemory`].
+    /// [`Error::Shape`] when `y` has not a row for every stored row, [`Error::NotFinite`] at its
+    /// first bad entry. [`Error::Parameter`] unless `noise` and the tolerance are positive and
+    /// finite and a column has at most 255 knots. [`Error::Interrupted`], [`Error::OutOfMemory`].
     ///
     /// # Examples
     ///

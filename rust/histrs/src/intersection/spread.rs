@@ -9,10 +9,10 @@ use crate::intersection::columns::SortedColumns;
 const TAIL: f64 = 0.005;
 
 impl SortedColumns {
-    /// Winsorised standard deviation of every column, zeros included: values beyond the 0.5% and
-    /// 99.5% quantiles count as these, so that few outliers do not decide the scale of a column; the
-    /// latter is 0.5% of the entries that are not zero from the end, of which columns may have few.
-    /// Where nothing is left of the spread by that, it is the standard deviation; it is 0 for
+    /// Winsorised standard deviation of every column, zeros included. Values beyond the 0.5% and
+    /// 99.5% quantiles count as these, so that few outliers do not decide the scale of a column.
+    /// The upper quantile leaves out 0.5% of the entries that are not zero, since columns may have
+    /// few of them. If this leaves no spread, the result is the standard deviation. It is 0 for
     /// constant columns alone.
     ///
     /// # Errors

@@ -65,7 +65,7 @@ impl Transform {
     /// The derivative of the kernel by the exponent, as an intersection kernel again.
     ///
     /// The derivative `h` of `g` by the exponent does not increase everywhere, but `h = u + c g`
-    /// with an increasing `u` on values of at least `smallest`; so the derivative of
+    /// with an increasing `u` on values of at least `smallest`. So the derivative of
     /// `min(g(x), g(y))` is `min(u(x), u(y)) + c min(g(x), g(y))`. Returns `u` and `c`, or nothing
     /// for a transform without exponent.
     ///

@@ -84,9 +84,9 @@ impl SortedColumns {
         })
     }
 
-    /// Encodes anew what `write` makes of the entries of some columns, all others being empty; it is
-    /// given the number of the column, its entries, a buffer to use, and an empty one for the
-    /// result.
+    /// Encodes anew what `write` makes of the entries of some columns; all others are empty.
+    /// `write` gets the number of the column, its entries, a buffer to use, and an empty one for
+    /// the result.
     fn rebuilt(
         &self,
         exec: &Executor,

@@ -99,9 +99,9 @@ fn pair_far(a: f64, x: f64) -> (f64, f64) {
     (low, (q - c * (p / a)) / determinant)
 }
 
-/// The solution for knots that may be close, where the entries of the 2 x 2 system cancel: with
-/// `k(u, v) = (u + v)/2 - d(u, v)` and `b = 1` the leading terms cancel on paper, and what is left
-/// is of the second order in the distances `d`.
+/// The solution for knots that may be close, where the entries of the 2 x 2 system cancel. With
+/// `k(u, v) = (u + v)/2 - d(u, v)` and `b = 1` the leading terms cancel on paper. The rest is of
+/// the second order in the distances `d`.
 #[inline(always)]
 fn pair_near(a: f64, b: f64, x: f64) -> (f64, f64) {
     let (width, above, below) = ((b - a) / b, (b - x) / b, (x - a) / b);

@@ -11,16 +11,16 @@
 //! # Ok::<(), histrs::Error>(())
 //! ```
 //!
-//! A kernel that is a sum over the columns has three forms: its summand, of which the matrix of all
-//! pairs of rows is made; the squared distance that it induces, by which the nearest codeword is
-//! found; and the coordinates of a value on the knots around it, which are sparse features.
-//! [`AdditiveKernel`] has the names of these kernels.
+//! A kernel that is a sum over the columns has three forms. Its summand makes the matrix of all
+//! pairs of rows. The squared distance that it induces finds the nearest codeword. The coordinates
+//! of a value on the knots around it are sparse features. [`AdditiveKernel`] has the names of these
+//! kernels.
 //!
-//! Sources: equation numbers of `chi2` are those of Li, Lebanon and Sminchisescu, *Chebyshev
-//! approximations to the histogram chi-square kernel*, CVPR 2012; of coordinates on knots, those of
-//! Vedaldi and Zisserman, *Sparse kernel approximations for efficient classification and detection*,
-//! CVPR 2012. Table 1 of their *Efficient additive kernels via explicit feature maps*, PAMI 2012,
-//! has all four additive kernels.
+//! Sources: equation numbers of `chi2` are from Li, Lebanon and Sminchisescu, *Chebyshev
+//! approximations to the histogram chi-square kernel*, CVPR 2012. Those of coordinates on knots are
+//! from Vedaldi and Zisserman, *Sparse kernel approximations for efficient classification and
+//! detection*, CVPR 2012. Table 1 of their *Efficient additive kernels via explicit feature maps*,
+//! PAMI 2012, has all four additive kernels.
 //!
 //! | file | concept | equation |
 //! |---|---|---|

@@ -29,9 +29,9 @@ impl Term for CubicSpline {
 /// The kernel matrix `K[i, j] = sum_d s^2 (3 t - s) / 6` with `s` the smaller and `t` the larger of
 /// `x_i(d)` and `y_j(d)`; `y = None` means `y = x` and computes each entry once.
 ///
-/// `min(s, t)` is the covariance of Brownian motion, and this that of its integral: posterior means
-/// are cubic smoothing splines (Wahba, *Improper priors, spline smoothing and the problem of
-/// guarding against model errors in regression*, JRSS B, 1978).
+/// `min(s, t)` is the covariance of Brownian motion, and this is the covariance of its integral.
+/// Posterior means are cubic smoothing splines (Wahba, *Improper priors, spline smoothing and the
+/// problem of guarding against model errors in regression*, JRSS B, 1978).
 ///
 /// # Errors
 ///

@@ -21,9 +21,9 @@ impl<'a> LevelCodes<'a> {
     ///
     /// # Errors
     ///
-    /// [`Error::NotInRows`] unless the codes of a column are next to one another,
-    /// [`Error::Shape`] unless there is a number of levels for each column, [`Error::Parameter`] where
-    /// a code is not below its number of levels.
+    /// [`Error::NotInRows`] unless the codes of a column are next to one another. [`Error::Shape`]
+    /// unless there is a number of levels for each column. [`Error::Parameter`] where a code is not
+    /// below its number of levels.
     pub fn new(codes: ArrayView2<'a, u16>, n_levels: &[usize]) -> Result<Self> {
         let (n_columns, n_rows) = codes.dim();
         if n_levels.len() != n_columns {

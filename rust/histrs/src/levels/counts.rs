@@ -24,10 +24,10 @@ pub struct LevelCounts {
 impl LevelCodes<'_> {
     /// Counts levels that occur together: with weights, adds these up.
     ///
-    /// A pair of columns is a pass over two bytes of each for every row, and an addition into a table of
-    /// their levels, which stays in the cache up to about 256 levels each. A table is of one thread, so
-    /// that sums have the same bits for any number of these. All tables together have half as many
-    /// numbers as the square of the number of levels.
+    /// A pair of columns takes a pass over two bytes of each for every row, and additions into a
+    /// table of their levels. The table stays in the cache up to about 256 levels each. It belongs
+    /// to one thread, so that sums have the same bits for any number of these. All tables together
+    /// have half as many numbers as the square of the number of levels.
     ///
     /// # Errors
     ///

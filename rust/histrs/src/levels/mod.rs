@@ -14,8 +14,8 @@
 //! # Ok::<(), histrs::Error>(())
 //! ```
 //!
-//! With `H` the matrix that has a column for each level of each column of the data, 1 where a row is
-//! at the level, [`LevelCodes`] computes `H' W H` ([`LevelCodes::counts`]), `H' V`
+//! `H` is the matrix that has a column for each level of each column of the data, 1 where a row is
+//! at the level. [`LevelCodes`] computes `H' W H` ([`LevelCodes::counts`]), `H' V`
 //! ([`LevelCodes::sums`]), `H T` ([`LevelCodes::scores`]) and the diagonal of `H Q H'`
 //! ([`LevelCodes::forms`]). These are all that a linear model on functions of levels needs of the
 //! rows: the normal equations, the residuals, the predictions and the leverages.

@@ -50,15 +50,15 @@ pub struct LassoPath {
 ///
 /// Each pass minimises over group after group, exactly. A changed coefficient costs `D`
 /// multiplications, one that stays the same none. Every few passes the iterates are extrapolated,
-/// which is kept if the objective falls, and the duality gap is computed from a residual that has
-/// not gathered the rounding of the passes. It bounds how far the objective is above its minimum.
-/// Coefficients are not negative where [`Penalty::positive`] says so.
+/// and the result is kept if the objective falls. The duality gap is computed from a fresh
+/// residual, without the rounding errors of the passes. It bounds how far the objective is above
+/// its minimum. Coefficients are not negative where [`Penalty::positive`] says so.
 ///
 /// # Errors
 ///
-/// [`Error::Shape`] when `start` has not one row per target and one column per feature,
+/// [`Error::Shape`] when `start` has not one row per target and one column per feature.
 /// [`Error::Parameter`] when a penalty is not positive, or coefficients must not be negative and a
-/// group has two features or the start has a negative one, [`Error::Interrupted`].
+/// group has two features or the start has a negative one. [`Error::Interrupted`].
 ///
 /// # Examples
 ///

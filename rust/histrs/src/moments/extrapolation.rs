@@ -1,9 +1,10 @@
 //! Anderson's extrapolation of the iterates of a descent.
 //!
 //! Weights of sum one are found for a window of iterates of one vector, which then begins anew.
-//! `transport/mixing` accelerates after every step, in a window that slides, many iterations with one per
-//! lane of a vector and inner products of its own; the small systems of the two are not the same
-//! (bordered by the sum here, of differences there), nor is what they do where one is singular.
+//! `transport/mixing` accelerates after every step, in a window that slides. It runs many
+//! iterations, one per lane of a vector, with inner products of its own. The small systems of the
+//! two differ: bordered by the sum here, of differences there. So do the ways in which they treat
+//! singular ones.
 
 use crate::small_matrix::eliminate;
 

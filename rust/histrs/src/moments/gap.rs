@@ -14,9 +14,9 @@ pub(super) struct Values {
 ///
 /// The ridge penalty is squared error on `D` further rows `sqrt(n l2) I` of target zero. With
 /// `rho = v - G w - l2 w`, which is `X^T r / n` of all rows, the squared residual is
-/// `r2 = y^T y / n - v^T w - rho^T w`, and `s r` is feasible for the dual where
-/// `s |rho_g| <= l1 weight_g` in each group (of coefficients that must not be negative, `s rho_g <=
-/// l1 weight_g`); there the dual is `s (y^T y / n - v^T w) - s^2 r2 / 2`.
+/// `r2 = y^T y / n - v^T w - rho^T w`. `s r` is feasible for the dual if `s |rho_g| <= l1 weight_g`
+/// in each group. If coefficients must not be negative, the condition is `s rho_g <= l1 weight_g`.
+/// The dual is then `s (y^T y / n - v^T w) - s^2 r2 / 2`.
 pub(super) fn values(target: &Target<'_>, penalty: Penalty, w: &[f64], residual: &[f64]) -> Values {
     let (mut explained, mut inner, mut norms) = (0.0, 0.0, 0.0);
     let mut scale = f64::INFINITY;

@@ -31,8 +31,8 @@ with_fields!(Penalty: with_l2(l2: f64), with_positive(positive: bool));
 
 /// `w^T G w / 2 - v^T w` and groups of coefficients, for some targets.
 ///
-/// Each block of `G` on the diagonal that belongs to a group must itself be diagonal: rotate the
-/// features of a group by the eigenvectors of its block, which leaves norms as they are.
+/// Each block of `G` on the diagonal that belongs to a group must itself be diagonal. Rotate the
+/// features of a group by the eigenvectors of its block, which does not change norms.
 #[derive(Debug, Clone, Copy)]
 pub struct LassoProblem<'a> {
     gram: ArrayView2<'a, f64>,

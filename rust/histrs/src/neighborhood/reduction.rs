@@ -11,8 +11,8 @@ use crate::simd::Element;
 /// Rows of a block: the unit of parallel work.
 const ROWS: usize = 1 << 10;
 
-/// Which prototypes are left when those are dropped, one after the other from the first on, without
-/// which samples of no less weight are classified right by the nearest of the others.
+/// Returns which prototypes are left. From the first on, a prototype is dropped if without it
+/// samples of no less weight are classified right by the nearest of the others.
 ///
 /// `distances[i, j]` is that of sample `i` to prototype `j`; of prototypes that are equally near the
 /// first is taken. The last prototype is never dropped.

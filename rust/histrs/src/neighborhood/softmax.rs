@@ -16,8 +16,8 @@ impl<'a> Neighborhood<'a> {
     /// # Errors
     ///
     /// [`Error::Shape`] when there are not as many labels as rows and prototypes, or weights as
-    /// rows, [`Error::Parameter`] when no prototype has the class of a row, or `gamma` is not positive
-    /// or a weight is negative or not finite.
+    /// rows. [`Error::Parameter`] when no prototype has the class of a row, or `gamma` is not
+    /// positive or a weight is negative or not finite.
     pub(crate) fn new(
         labels: Labels<'a>,
         [n_rows, n_prototypes]: [usize; 2],

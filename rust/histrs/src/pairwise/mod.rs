@@ -215,8 +215,9 @@ pub(crate) fn mirror<T: Element>(exec: &Executor, k: &mut Array2<T>) -> Result<(
     mirror_rows(exec, memory::flat_mut(k)?, n, 0)
 }
 
-/// The same for consecutive rows of `n` columns, the first of them row `start`, and the columns of
-/// their numbers: the lower half of the rows from the upper one, and then each half for itself.
+/// The same for consecutive rows of `n` columns, from row `start`, and the columns of their
+/// numbers. The lower half of the rows is computed from the upper one, and then each half by
+/// itself.
 fn mirror_rows<T: Element>(exec: &Executor, rows: &mut [T], n: usize, start: usize) -> Result<()> {
     let n_rows = rows.len() / n.max(1);
     if n_rows <= BLOCK {

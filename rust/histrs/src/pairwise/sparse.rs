@@ -7,7 +7,7 @@ use crate::pairwise::{Entry, Term};
 use crate::simd::{AlignedVec, Element, Vectors, vectorized};
 
 vectorized!(
-    /// Rows of the matrix against a sparse `y`: as many rows of `x` as a vector has lanes are laid
+    /// Rows of the matrix against a sparse `y`. As many rows of `x` as a vector has lanes are laid
     /// side by side, and each stored value of `y` meets all of them at once.
     pub(super) fn sparse_rows<S: Simd, T: Element, K: Term>(
         simd: S,

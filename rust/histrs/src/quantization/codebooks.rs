@@ -40,9 +40,8 @@ impl<T: Element> Codebooks<T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] when the offsets do not fit, [`Error::Parameter`] when they do not ascend
-    /// or there is no codeword, or more than a code can number, [`Error::Parameter`] when an entry is
-    /// not finite.
+    /// [`Error::Shape`] when the offsets do not fit. [`Error::Parameter`] when they do not ascend,
+    /// there is no codeword or more than a code can number, or an entry is not finite.
     pub fn new(metric: Metric, codebooks: ArrayView3<'_, T>, offsets: &[i64]) -> Result<Self> {
         let (n_blocks, n_codes, width) = codebooks.dim();
         let cure = "give the first column of each block, then the number of columns";

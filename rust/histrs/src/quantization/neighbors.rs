@@ -38,8 +38,8 @@ pub type Neighbors<T> = (Array2<i64>, Array2<T>);
 /// # Errors
 ///
 /// [`Error::CodeOutOfRange`] at the first code that has no codeword, [`Error::Shape`] when lengths
-/// disagree, [`Error::Parameter`] when there are not as many rows as neighbors, or a table
-/// holds an entry whose sums might overflow, [`Error::Interrupted`].
+/// disagree. [`Error::Parameter`] when there are not as many rows as neighbors, or a table holds an
+/// entry whose sums might overflow. [`Error::Interrupted`].
 ///
 /// # Examples
 ///
@@ -102,9 +102,9 @@ pub fn neighbors<T: Real, C: Code>(
 ///
 /// # Errors
 ///
-/// As [`neighbors`]; [`Error::Shape`] unless there is a column of `probed` for each list and a row for
-/// each query, [`Error::Parameter`] when lists do not follow one another or hold fewer rows than
-/// neighbors.
+/// As [`neighbors`]. [`Error::Shape`] unless there is a column of `probed` for each list and a row
+/// for each query. [`Error::Parameter`] when lists do not follow one another or hold fewer rows
+/// than neighbors.
 ///
 /// # Examples
 ///
@@ -228,8 +228,8 @@ fn write<T: Real>(
     }
 }
 
-/// Queries side by side: two vectors, or one where there are fewer or the cache would be too small,
-/// or one query where there are no more or not even a vector fits.
+/// Queries side by side: two vectors, or one if there are fewer or the cache would be too small.
+/// One query if there are no more or not even a vector fits.
 fn panel_width<T: Real>(n_entries: usize, n_queries: usize) -> usize {
     let lanes = lanes::<T>();
     let fits = |width: usize, limit: usize| n_entries * width * size_of::<T>() <= limit;

@@ -163,9 +163,9 @@ impl<T: Real> Index<'_, T> {
     ///
     /// # Errors
     ///
-    /// [`Error::Shape`] unless queries have the columns of the rows, [`Error::NotFinite`] at the first bad
-    /// entry, [`Error::Parameter`] unless there are as many rows as neighbors, or where a squared distance
-    /// might overflow, [`Error::Interrupted`], [`Error::OutOfMemory`].
+    /// [`Error::Shape`] unless queries have the columns of the rows, [`Error::NotFinite`] at the
+    /// first bad entry. [`Error::Parameter`] unless there are as many rows as neighbors, or where a
+    /// squared distance might overflow. [`Error::Interrupted`], [`Error::OutOfMemory`].
     pub fn nearest(
         &self,
         exec: &Executor,

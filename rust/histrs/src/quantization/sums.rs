@@ -19,8 +19,8 @@ const ROWS: usize = 4096;
 const LAID_OUT: usize = 1 << 21;
 /// Bytes of sums that are added to again and again, and so should stay in the nearest cache.
 const CACHED: usize = 1 << 15;
-/// Blocks of columns that are added to at a time at least, so that their sums do not wait for one
-/// another, and parts into which they are cut, where there are as many.
+/// Least number of blocks of columns that are added to at a time, so that their sums do not wait
+/// for one another. Blocks are cut into as many parts.
 const INTERLEAVED: usize = 4;
 const N_PARTS: usize = 4;
 
@@ -108,8 +108,8 @@ pub fn code_sums<C: Code>(
     Ok(sums)
 }
 
-/// The classes that are added up together; each by itself where few rows have a weight in several,
-/// as then reading a row's codes once for each of them costs less than adding up zeros.
+/// The classes that are added up together; each by itself if few rows have a weight in several.
+/// Reading a row's codes once for each class then costs less than adding up zeros.
 fn panels(exec: &Executor, weights: ArrayView2<'_, f64>) -> Result<Vec<Range<usize>>> {
     let (n_classes, n_rows) = weights.dim();
     let counts = exec.map_ranges(n_rows, ROWS, |rows| {

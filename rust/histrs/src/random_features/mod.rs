@@ -14,8 +14,8 @@
 //! ```
 //!
 //! Source: Li, Lebanon and Sminchisescu, *Chebyshev approximations to the histogram chi-square
-//! kernel*, CVPR 2012, algorithm 1, whose projection is replaced by the structured one of Yu,
-//! Suresh, Choromanski, Holtmann-Rice and Kumar, *Orthogonal random features*, NIPS 2016.
+//! kernel*, CVPR 2012, algorithm 1. Its projection is replaced by the structured one of Yu, Suresh,
+//! Choromanski, Holtmann-Rice and Kumar, *Orthogonal random features*, NIPS 2016.
 //!
 //! | file | concept |
 //! |---|---|

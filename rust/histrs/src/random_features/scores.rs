@@ -151,8 +151,8 @@ impl<T: Real> Readout<T> {
         Ok(Self { sine_cosine, n_outputs, padded, weights })
     }
 
-    /// Adds to the scores of rows what comes of some projections of each, from the `first` on; those of
-    /// a row are `size` numbers of `projected`, of which as many count as there are.
+    /// Adds to the scores of rows the parts of some projections of each, from the `first` on. A row
+    /// has `size` numbers in `projected`, of which only existing projections count.
     #[inline(always)]
     fn add<S: Simd>(
         &self,

@@ -151,8 +151,8 @@ impl<T: Element> SineCosine<T> {
         T::mul(simd, sine, b)
     }
 
-    /// Cosine and sine, of amplitude 1 off by at most 1e-6 in single and 5e-15 in double precision;
-    /// where `u` is so large that its fraction is lost, of some angle.
+    /// Cosine and sine, with errors of at most 1e-6 in single and 5e-15 in double precision. If `u`
+    /// is so large that its fraction is lost, they are of some angle.
     ///
     /// The nearest multiple of the period is taken off. For the rest, `|r| <= 1/2`, and `b = 1/4 - |r|`,
     /// `cos(2 pi r) = sin(2 pi b)` and `|sin(2 pi r)| = cos(2 pi b)`.

@@ -1,7 +1,7 @@
 //! Exact inner products of rows of bytes: signed ones with unsigned ones.
 //!
-//! Four columns are multiplied and added up at a time, in every lane of 32 bits those of one row
-//! of the unsigned bytes, so that no sum runs over lanes. Sums are exact, on every instruction set, and
+//! Four columns are multiplied and added up at a time. Every lane of 32 bits has those of one row
+//! of the unsigned bytes, so no sum runs over lanes. Sums are exact, on every instruction set, and
 //! then rounded to single precision.
 
 use crate::simd::Choice;
@@ -60,7 +60,7 @@ impl ByteProducts {
     }
 
     /// Writes `start[i] + x_i . y_j` of at most [`TILE`] rows of `n_quads` quads, one after the
-    /// other in `x`, and the rows of whole groups of `n_quads` panels: `out` has a part for each
+    /// other in `x`, and the rows of whole groups of `n_quads` panels. `out` has a part for each
     /// row of `x`. At most [`COLUMNS`] columns; none where there is no quad.
     pub(crate) fn fill(self, x: &[Quad], start: &[i32], y: &[Panel], out: &mut [f32]) {
         if start.is_empty() {

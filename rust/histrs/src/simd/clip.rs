@@ -13,7 +13,7 @@ pub(crate) fn clip<T: Element, S: Simd>(simd: S, w: T::Vector<S>, x: T::Vector<S
         use crate::simd::{is_avx512, is_same};
         use core::mem::transmute_copy;
         if is_avx512::<S>() && is_same::<T, f32>() {
-            // SAFETY: `simd` is a `V4`, which is made only where AVX-512 is; its vectors of `f32`
+            // SAFETY: `simd` is a `V4`, which is made only where AVX-512 is. Its vectors of `f32`
             // are 64 bytes of plain numbers, as the register that they are copied to and from.
             return unsafe {
                 transmute_copy(&avx512::sixteen(transmute_copy(&w), transmute_copy(&x)))

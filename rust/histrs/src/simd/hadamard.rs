@@ -17,8 +17,8 @@ pub(crate) fn lane_hadamard<T: Element, S: Simd>(_: S, v: T::Vector<S>) -> T::Ve
         use crate::simd::{is_avx512, is_same};
         use core::mem::transmute_copy;
         if is_avx512::<S>() && is_same::<T, f32>() {
-            // SAFETY: the witness is a `V4`, which is made only where AVX-512 is; its vector of `f32`
-            // is 64 bytes of plain numbers, as the register that it is copied to and from.
+            // SAFETY: the witness is a `V4`, which is made only where AVX-512 is. Its vector of
+            // `f32` is 64 bytes of plain numbers, as the register that it is copied to and from.
             return unsafe { transmute_copy(&avx512::sixteen(transmute_copy(&v))) };
         }
         if is_avx512::<S>() && is_same::<T, f64>() {

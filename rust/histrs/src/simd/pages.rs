@@ -11,9 +11,9 @@ const LEAST_PAGE: usize = 1 << 12;
 
 /// Asks for huge pages under a buffer that was not written yet.
 ///
-/// A first touch of a page of four kilobytes costs about as much as writing it some times over,
-/// and rows read at random miss in the table of pages; both are rare with pages of two megabytes.
-/// A request only: where the system has none, nothing changes.
+/// A first touch of a page of four kilobytes costs about as much as writing it several times. Rows
+/// read at random miss in the table of pages. Both are rare with pages of two megabytes. A request
+/// only: where the system has none, nothing changes.
 pub(crate) fn prefer_huge_pages<T>(data: &mut [T]) {
     #[cfg(target_os = "linux")]
     if size_of_val(data) >= LEAST_BYTES {
@@ -32,7 +32,7 @@ pub(crate) fn prefer_huge_pages<T>(data: &mut [T]) {
 /// Writes zeros to every page of a buffer of zeros.
 ///
 /// A page that is read before it is written is backed twice, first by one page of zeros that all
-/// share; taking that away again interrupts every core of the process.
+/// share. Taking that away again interrupts every core of the process.
 pub(crate) fn touch_pages<T: Copy + Default>(zeros: &mut [T]) {
     // Or the compiler, who knows that there are zeros, would leave the writing out.
     for zero in std::hint::black_box(zeros).iter_mut().step_by(LEAST_PAGE / size_of::<T>()) {

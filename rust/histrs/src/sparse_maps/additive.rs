@@ -14,9 +14,9 @@ const ROWS: usize = 64;
 
 /// The sparse feature map of an additive kernel, with a feature for every knot of every column.
 ///
-/// A value between two knots has two coordinates, the projection on both (eqs. 5, 8, 9). One
-/// below the first or above the last knot is projected on that knot alone, and a zero has no
-/// coordinates: a knot at 0 would have none either, and is left out.
+/// A value between two knots has two coordinates, the projection on both (eqs. 5, 8, 9). A value
+/// below the first or above the last knot is projected on that knot alone. A zero has no
+/// coordinates. A knot at 0 would have none either, and is left out.
 ///
 /// # Examples
 ///
@@ -57,9 +57,9 @@ impl SparseAdditiveMap {
     ///
     /// # Errors
     ///
-    /// [`Error::Parameter`] unless the knots of a column are positive, finite and ascending,
-    /// [`Error::Shape`] unless the offsets ascend from 0 to their number,
-    /// [`Error::MalformedCsr`] when they are more than 32-bit indices can name.
+    /// [`Error::Parameter`] unless the knots of a column are positive, finite and ascending.
+    /// [`Error::Shape`] unless the offsets ascend from 0 to their number. [`Error::MalformedCsr`]
+    /// when they are more than 32-bit indices can name.
     pub fn new(kernel: AdditiveKernel, knots: &[f64], offsets: &[i64]) -> Result<Self> {
         check_width(knots.len())?;
         let offsets: Vec<usize> =

@@ -49,10 +49,10 @@ pub struct CompressionLoss {
 ///
 /// # Errors
 ///
-/// As [`jbld_distances`](crate::spd::jbld_distances), with `Y` for the prototypes, and
-/// [`Error::Shape`] when there are not as many labels or weights as matrices, [`Error::Parameter`]
-/// when no prototype has the class of a training matrix, `gamma` is not positive, or a weight is
-/// negative or not finite.
+/// As [`jbld_distances`](crate::spd::jbld_distances), with `Y` for the prototypes. [`Error::Shape`]
+/// when there are not as many labels or weights as matrices. [`Error::Parameter`] when no prototype
+/// has the class of a training matrix, `gamma` is not positive, or a weight is negative or not
+/// finite.
 ///
 /// # Examples
 ///

@@ -8,10 +8,10 @@
 //! `R^-1 X_i R^-T = K_i K_i^T` are kept with orthogonal columns, and `exp(S / 2) K_i` are nearly so:
 //! near the mean their rotations take two or three sweeps, not nine.
 //!
-//! Of "jbld" the gradient of a matrix that is far away has almost the length 1, wherever the mean is:
-//! where all are far, it is small long before the mean is found. The Hessian is at least
-//! `S -> (A S + S A) / 2`, where `A` is the sum of `phi'(log of X_i)`, and the step by that bound, which
-//! is Newton's where the matrices commute, decides when to stop, and leads there.
+//! For "jbld", the gradient of a matrix that is far away has almost the length 1, wherever the mean
+//! is. If all matrices are far away, the sum is small long before the mean is found. The Hessian is
+//! at least `S -> (A S + S A) / 2`, where `A` is the sum of `phi'(log of X_i)`. The step by that
+//! bound decides when to stop, and leads there. It is Newton's step if the matrices commute.
 
 use ndarray::{Array2, ArrayView2, ArrayView3, Axis};
 

@@ -1,8 +1,8 @@
 //! What is kept of the factorisation of each matrix of a stack, and whether there is one.
 //!
 //! A pivot of `A = L D L^T` is `v^T A v`, where `v` is its row of `L^-1`. Entries that are off by
-//! `eps` of the geometric mean of their diagonals make it uncertain by about `eps v^T diag(A) v`:
-//! the pivots of a singular matrix are of this size and of any sign. So a pivot counts as zero up
+//! `eps` of the geometric mean of their diagonals make it uncertain by about `eps v^T diag(A) v`.
+//! The pivots of a singular matrix are of this size and of any sign. So a pivot counts as zero up
 //! to `p eps v^T diag(A) v`. Where all diagonals are alike that is the usual `p eps max diag(A)`,
 //! or more; unlike that it does not depend on the units of the columns.
 
@@ -282,7 +282,7 @@ impl<K: Keep> WithSimd for Group<'_, K> {
 /// Whether all pivots are so large that they are above rounding whatever the rows of `L^-1`.
 ///
 /// Entries of a row are at most those of the inverse of the matrix with `|L|` below its diagonal
-/// and its signs turned: a substitution, where the row itself would take a product.
+/// and its signs turned. This takes a substitution; the row itself would take a product.
 #[inline(always)]
 fn is_certain<S: Simd>(
     simd: S,

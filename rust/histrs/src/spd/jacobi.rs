@@ -1,7 +1,7 @@
 //! One-sided Jacobi rotations: singular values and left singular vectors, in all lanes.
 //!
 //! Applied to a factor `K` rather than to `K K^T`, they lose half as many digits of the small
-//! eigenvalues of `K K^T`: at a condition of `1e10` ten digits of the smallest are right, where a
+//! eigenvalues of `K K^T`. At a condition of `1e10`, ten digits of the smallest are right; a
 //! tridiagonal reduction of `K K^T` leaves six.
 //!
 //! Source: J. Demmel and K. Veselic, *Jacobi's method is more accurate than QR*, SIAM J. Matrix

@@ -1,9 +1,9 @@
 //! The factorisation `A = L D L^T` of as many matrices as there are lanes.
 //!
 //! `L D L^T` rather than `L L^T`: no square roots, whose latency would be on the critical path.
-//! Rows are taken a tile at a time; the sums of products that make up nearly all of the work run
-//! over the columns before the tile, with the tile in registers. There it stays only while every
-//! loop over it has a constant length: hence the conditions inside of loops over triangles.
+//! Rows are taken a tile at a time. Nearly all of the work is sums of products over the columns
+//! before the tile, with the tile in registers. There it stays only while every loop over it has a
+//! constant length: hence the conditions inside of loops over triangles.
 
 use pulp::Simd;
 

@@ -1,9 +1,9 @@
 //! Logarithms of matrices `K K^T`, in all lanes: a reduction to tridiagonal form, the logarithm of
 //! that as a sum of inverses, and the way back.
 //!
-//! Unlike the rotations of `jacobi` this takes the same operations for every matrix, a fifth of them;
-//! the logarithm of the smallest eigenvalue is off by the rounding of the largest over it. So lanes
-//! of a large condition are left to rotations.
+//! Unlike the rotations of `jacobi` this takes the same operations for every matrix, a fifth as
+//! many. The error of the logarithm of the smallest eigenvalue is the rounding of the largest over
+//! it. So lanes of a large condition are left to rotations.
 
 use pulp::Simd;
 

@@ -14,12 +14,12 @@
 //! ```
 //!
 //! Source: Kusner, Kolkin, Tyree and Weinberger, *Image data compression for covariance and
-//! histogram descriptors*, 2015, section 2; the divergence is that of Cherian, Sra, Banerjee and
+//! histogram descriptors*, 2015, section 2. The divergence is that of Cherian, Sra, Banerjee and
 //! Papanikolopoulos, *Efficient similarity search for covariance matrices via the Jensen-Bregman
 //! LogDet divergence*, ICCV 2011.
 //!
-//! A matrix of 20 rows is far too small to fill a processor, so that everything here works on as
-//! many pairs of matrices as a vector has lanes: entry `(i, j)` of eight matrices is one vector.
+//! A matrix of 20 rows is far too small to fill a processor. So everything here works on as many
+//! pairs of matrices as a vector has lanes: entry `(i, j)` of eight matrices is one vector.
 //!
 //! | file | concept | equation |
 //! |---|---|---|

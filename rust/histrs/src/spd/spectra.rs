@@ -186,8 +186,9 @@ impl<'a> Whitened<'a> {
 /// Writes `sum_k phi(l_k) u_k u_k^T`, packed lower triangles, where `l_k` are the logarithms of the
 /// eigenvalues of a matrix and `u_k` its eigenvectors; `see` is given the logarithms of each lane first.
 ///
-/// The matrices are `K K^T` times `exp(log_scale)`, the columns of `K` being the rows of `vectors`: these become orthogonal and of size 1, and `log_scale` grows by what they were
-/// divided by. Fails with the first lane whose smallest eigenvalue is lost.
+/// The matrices are `K K^T` times `exp(log_scale)`, and the columns of `K` are the rows of
+/// `vectors`. These become orthogonal and of size 1, and `log_scale` grows by the divisors. Fails
+/// with the first lane whose smallest eigenvalue is lost.
 #[inline(always)]
 #[expect(clippy::too_many_arguments, reason = "buffers that the caller keeps")]
 pub(crate) fn function<S: Simd>(

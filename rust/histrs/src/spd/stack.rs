@@ -14,8 +14,8 @@ use crate::spd::lanes::Groups;
 /// Entries in a block of matrices that one thread reads.
 const BLOCK_ENTRIES: usize = 1 << 16;
 
-/// The lower triangles, row by row, of **halves** of the matrices: the mean of two matrices is
-/// then a sum, which cannot overflow, and ratios of matrices are what they were.
+/// The lower triangles, row by row, of **halves** of the matrices. The mean of two matrices is then
+/// a sum, which cannot overflow. Ratios of matrices do not change.
 #[derive(Debug)]
 pub(crate) struct SymmetricStack {
     halves: Vec<f64>,

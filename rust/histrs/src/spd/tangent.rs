@@ -18,8 +18,9 @@ const FEW: usize = 4;
 const MANY: usize = 32;
 
 /// The coordinates `log(W X W^T)` of the matrices of a stack of shape `(n, p, p)`: the upper
-/// triangle, row by row, entries beside the diagonal times the root of 2, so that the length of a
-/// row is the Frobenius norm. `W` is the inverse root of a reference, `None` for the identity.
+/// triangle, row by row. Entries beside the diagonal are multiplied by the root of 2, so that the
+/// length of a row is the Frobenius norm. `W` is the inverse root of a reference, `None` for the
+/// identity.
 ///
 /// # Errors
 ///
@@ -89,8 +90,9 @@ vectorized!(
         first: usize,
         /// Number of matrices.
         n: usize,
-        /// Takes the index of a group's first matrix, the number of lanes and the logarithms: a call
-        /// a group, and the kernels are compiled once for all types of the result.
+        /// Takes the index of a group's first matrix, the number of lanes and the logarithms. There
+        /// is one call for each group, so the kernels are compiled once for all types of the
+        /// result.
         write: &mut dyn FnMut(usize, usize, &[f64]),
     ) -> Result<()> {
         let (p, lanes) = (whitened.p(), S::F64_LANES);

@@ -1,9 +1,9 @@
 //! Householder reduction of symmetric matrices to tridiagonal ones, in all lanes, and back.
 //!
-//! Rows are eliminated from the last to the first, so that what remains is always the beginning
-//! of the packed triangle. The update that follows an elimination is put off until the next
-//! reflector is known, and made in the same pass as the product with it: four operations for
-//! each entry that is loaded and stored.
+//! Rows are eliminated from the last to the first, so that what remains is always the beginning of
+//! the packed triangle. The update that follows an elimination waits until the next reflector is
+//! known, and is made in the same pass as the product with it. Each entry that is loaded and stored
+//! takes four operations.
 
 use pulp::Simd;
 

@@ -40,8 +40,8 @@ with_fields!(SgdParameters: with_margin(margin: f64), with_eta(eta: f64), with_a
 ///
 /// For row `i` of class `c`, with the sign `s = signs[c, i]` and the weight `a = weights[c, i]`:
 /// where `s f(w, x_i) < margin`, every `|w_d| < max(t, x_id)` with `x_id > 0` moves by
-/// `r a s x_id / max(t, x_id)`; then all entries shrink by `r lambda`, but not past zero.
-/// Entries of columns where the row is zero shrink when they are next read.
+/// `r a s x_id / max(t, x_id)`. Then all entries shrink by `r lambda`, but not past zero. Entries
+/// of columns where the row is zero shrink when they are next read.
 ///
 /// # Errors
 ///

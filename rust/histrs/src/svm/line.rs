@@ -174,9 +174,9 @@ impl<'a> Line<'a> {
 }
 
 impl LineMut<'_> {
-    /// Moves the scores at 0 to `best`, a point for each problem, and writes over those at 1 the
-    /// derivative of the weighted loss in each score at `cut`; returns the losses at `cut`, and what
-    /// the planes of these derivatives are at 0.
+    /// Moves the scores at 0 to `best`, a point for each problem. Overwrites those at 1 by the
+    /// derivative of the weighted loss in each score at `cut`. Returns the losses at `cut`, and the
+    /// values of the planes of these derivatives at 0.
     ///
     /// # Errors
     ///

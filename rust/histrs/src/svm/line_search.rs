@@ -56,10 +56,11 @@ impl Line<'_> {
     /// Goes to nearly the least of each problem's regulariser plus losses on the line.
     ///
     /// `values` are the objectives at 0, which no result is above. A search looks at six points,
-    /// and then at three more between those where the slope changes its sign: where a parabola of
-    /// the slopes at both has its least value, where the tangents at both cross, and in the middle.
-    /// It ends where the slope is a twentieth of what it was at 0, or after two such rounds if it
-    /// has found less than at 0: the least value may be as near to 0 as doubles are.
+    /// and then at three more between the two where the slope changes its sign. These are the
+    /// minimum of a parabola of the slopes at both, the crossing of the tangents at both, and the
+    /// middle. The search ends if the slope is a twentieth of its value at 0. It ends after two
+    /// such rounds if it has found less than at 0: the least value may be as near to 0 as doubles
+    /// are.
     ///
     /// # Errors
     ///

@@ -11,9 +11,9 @@ const CHECK_EVERY: usize = 1024;
 /// Moves `alpha`, on the simplex, towards the maximum of `b^T alpha - alpha^T H alpha / 2`, and
 /// returns how far it may be from it: `max_i g_i - alpha^T g` with `g = b - H alpha`.
 ///
-/// Pairs of coordinates exchange mass: the one of the largest derivative takes from the one from
-/// which it gains most (V. Franc's `libqp`; R.-E. Fan, P.-H. Chen and C.-J. Lin, *Working set
-/// selection using second order information*, JMLR 2005). Every step raises the objective, so an
+/// Pairs of coordinates exchange mass. The one of the largest derivative takes from the one from
+/// which it gains most. Sources: V. Franc's `libqp`; R.-E. Fan, P.-H. Chen and C.-J. Lin, *Working
+/// set selection using second order information*, JMLR 2005. Every step raises the objective, so an
 /// optimum from before is a warm start. It ends at a bound of `tol`, when rounding stops it, or
 /// after `max_steps`.
 ///

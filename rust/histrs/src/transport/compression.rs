@@ -1,8 +1,8 @@
 //! The objective of stochastic histogram compression, and its gradient, in one pass.
 //!
 //! The rows are cut into parts, each with sums of its own. In a part some rows at a time meet all
-//! prototypes, side by side as for [`sinkhorn_distances`](crate::transport::sinkhorn_distances);
-//! the softmax is taken, and the potentials that have a weight in the gradient are added up.
+//! prototypes, side by side as for [`sinkhorn_distances`](crate::transport::sinkhorn_distances).
+//! Then the softmax is taken, and the potentials that have a weight in the gradient are added up.
 
 use std::ops::Range;
 
@@ -45,24 +45,25 @@ pub struct HistogramLoss {
 /// class; with [weights](Labels::weights) `v_i` of the rows `-sum_i v_i log p_i`.
 ///
 /// Rows and prototypes are scaled to mass 1. `D` is `S(x_i, h_j) - S(h_j, h_j) / 2`, where `S` is
-/// the regularised cost `min_T tr(T M) - reg h(T)`: the dual variable `beta` is the gradient of
-/// `S`, up to a constant, where the paper takes it for that of `tr(T M)`; and without the cost of
-/// the prototype itself, blurred prototypes would be nearer than sharp ones (the term of `x_i`,
-/// which would make it the Sinkhorn divergence, drops out of the softmax). With `h = softmax(w)`
-/// the gradient with respect to `w_j` is `h_j (G_j - <G_j, h_j>)`, where `G_j = gamma^2 sum_i v_i
-/// w_ij (beta_ij - beta_jj)` and `w_ij = (p_ij / p_i) (delta - p_i)`. (The paper prints `h_j (1 - h_j)
-/// G_j`, the diagonal alone, which changes with the constant in `beta`.)
+/// the regularised cost `min_T tr(T M) - reg h(T)`. The dual variable `beta` is the gradient of
+/// `S`, up to a constant; the paper takes it for the gradient of `tr(T M)`. Without the cost of the
+/// prototype itself, blurred prototypes would be nearer than sharp ones. (The term of `x_i`, which
+/// would make it the Sinkhorn divergence, drops out of the softmax.) With `h = softmax(w)` the
+/// gradient with respect to `w_j` is `h_j (G_j - <G_j, h_j>)`, where
+/// `G_j = gamma^2 sum_i v_i w_ij (beta_ij - beta_jj)` and `w_ij = (p_ij / p_i) (delta - p_i)`. (The
+/// paper prints `h_j (1 - h_j) G_j`, the diagonal alone, which changes with the constant in
+/// `beta`.)
 ///
 /// `starts` holds logarithms of scalings from which the pairs begin, an entry for each row,
-/// prototype and bin, and is left with those that they end at: where prototypes move little
-/// between two calls, few iterations are left to do.
+/// prototype and bin. The call replaces them by the final ones. If prototypes move little between
+/// two calls, few iterations are left to do.
 ///
 /// # Errors
 ///
-/// As [`sinkhorn_distances`](crate::transport::sinkhorn_distances), with `Y` for the prototypes,
-/// and [`Error::Shape`] when there are not as many labels or weights as rows, or starts as pairs
-/// have bins; [`Error::Parameter`] when no prototype has the class of a row, `gamma` is not positive,
-/// a weight is negative or not finite, or `m` is not symmetric.
+/// As [`sinkhorn_distances`](crate::transport::sinkhorn_distances), with `Y` for the prototypes.
+/// [`Error::Shape`] when there are not as many labels or weights as rows, or starts as pairs have
+/// bins. [`Error::Parameter`] when no prototype has the class of a row, `gamma` is not positive, a
+/// weight is negative or not finite, or `m` is not symmetric.
 ///
 /// # Examples
 ///

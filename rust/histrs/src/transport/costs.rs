@@ -6,8 +6,9 @@ use crate::error::{Error, Result, check_length};
 
 /// Costs of moves between bins: a matrix, or the sum of one matrix for each axis of a grid.
 ///
-/// The products of a kernel of separable costs are taken axis by axis: for `n` cells along each of two
-/// axes at a cost of `2 n^3` instead of `n^4`, without a matrix of all pairs of cells.
+/// The products of a kernel of separable costs are taken axis by axis, without a matrix of all
+/// pairs of cells. For `n` cells along each of two axes, they cost `2 n^3` operations instead of
+/// `n^4`.
 #[derive(Debug, Clone)]
 pub struct Costs<'a> {
     axes: Vec<ArrayView2<'a, f64>>,

@@ -45,19 +45,21 @@ with_stop!(Sinkhorn);
 /// computes each pair once when `m` is symmetric.
 ///
 /// The distance of `a` and `b` is `tr(T M)`, where `T >= 0` with row sums `a` and column sums `b`
-/// minimises `tr(T M) - reg h(T)`, `h(T) = -sum T log T` (equation 3 of the paper, `reg` being
-/// its `1/lambda`). The scaling `T = diag(u) K diag(v)`, `K = exp(-M / reg)`, is iterated with
+/// minimises `tr(T M) - reg h(T)`, `h(T) = -sum T log T` (equation 3 of the paper, `reg` being its
+/// `1/lambda`). The scaling `T = diag(u) K diag(v)`, `K = exp(-M / reg)`, is iterated with
 /// Anderson's acceleration for many pairs side by side, so that a half-step is the product of `K`
-/// and a matrix; in single precision while that resolves the error, and in the log domain where
-/// `K` would underflow. Where `m` is infinite, transport is forbidden, and a pair between which no
-/// plan is left is infinitely distant.
+/// and a matrix. It is in single precision while that resolves the error, and in the log domain
+/// where `K` would underflow. Where `m` is infinite, transport is forbidden, and a pair between
+/// which no plan is left is infinitely distant.
 ///
 /// # Errors
 ///
-/// [`Error::Shape`](crate::Error::Shape) when `m` has not a row for each column of `x` and a column for each column of
-/// `y`; [`Error::GroundDistance`](crate::Error::GroundDistance), [`Error::Negative`](crate::Error::Negative) and [`Error::NotFinite`](crate::Error::NotFinite) at the first bad
-/// entry; [`Error::Mass`](crate::Error::Mass) when two rows do not sum alike or one is empty; [`Error::Parameter`](crate::Error::Parameter)
-/// when `reg` or `tol` is not positive, or `reg` is so small that it underflows.
+/// [`Error::Shape`](crate::Error::Shape) when `m` has not a row for each column of `x` and a column
+/// for each column of `y`. [`Error::GroundDistance`](crate::Error::GroundDistance),
+/// [`Error::Negative`](crate::Error::Negative) and [`Error::NotFinite`](crate::Error::NotFinite) at
+/// the first bad entry. [`Error::Mass`](crate::Error::Mass) when two rows do not sum alike or one
+/// is empty. [`Error::Parameter`](crate::Error::Parameter) when `reg` or `tol` is not positive, or
+/// `reg` is so small that it underflows.
 ///
 /// # Examples
 ///

@@ -13,9 +13,9 @@ const COARSEST: f64 = 10.0;
 
 /// Returns the jobs with starts for the finest regularisation.
 ///
-/// `solve` solves them with the exponents of a regularisation that is coarser by a factor, and
-/// `zero` is the logarithm of the scaling of the source where the potential is zero, or empty where
-/// that is zero, too.
+/// `solve` solves them with the exponents of a regularisation that is coarser by a factor. `zero`
+/// is the logarithm of the scaling of the source where the potential is zero, or empty if this is
+/// zero, too.
 pub(super) fn scale_epsilon(
     ground: &Ground<'_>,
     block: &Block,

@@ -1,8 +1,8 @@
 //! Logarithms of sums of exponentials of any range, by products with a kernel cut into blocks.
 //!
-//! The exponents of a row differ little within a block of columns. Measured from the least of them, the
-//! kernel is in range there, and the sums of a block are a product; what is left is one exponential for
-//! each row and block, instead of one for each entry.
+//! The exponents of a row differ little within a block of columns. Measured from the least of them,
+//! the kernel is in range there, and the sums of a block are a product. This takes one exponential
+//! for each row and block, instead of one for each entry.
 
 use crate::error::Result;
 use crate::memory;

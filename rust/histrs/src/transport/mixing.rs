@@ -73,7 +73,7 @@ impl<T: Elementary> Mixing<T> {
     }
 
     /// Replaces the map's values `next` in the first `width` lanes by their mixture with earlier
-    /// ones; `previous` are the values before, `residual` is `next` less its argument, and inner
+    /// ones. `previous` are the values before, `residual` is `next` less its argument, and inner
     /// products are weighted by `weight`.
     pub(super) fn mix(
         &mut self,

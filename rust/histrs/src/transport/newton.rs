@@ -1,15 +1,15 @@
 //! Newton's method for the pairs that scaling brings no further.
 //!
-//! Where parts of two histograms hardly exchange mass, a step of the scaling moves their
-//! potentials by next to nothing, and thousands of steps are all alike. The dual
-//! `D(f) = sum_i a_i f_i + sum_j b_j g_j(f)`, `g` being the potentials that make the marginal of
-//! the target exact, is concave, and its Hessian is minus the Laplacian of a graph with the weights
+//! Where parts of two histograms hardly exchange mass, a step of the scaling moves their potentials
+//! by next to nothing, and thousands of steps are all alike. The dual
+//! `D(f) = sum_i a_i f_i + sum_j b_j g_j(f)` is concave; `g` are the potentials that make the
+//! marginal of the target exact. Its Hessian is minus the Laplacian of a graph with the weights
 //! `W_ik = sum_j T_ij T_kj / b_j`. The damped step (Levenberg and Marquardt) solves
 //! `(L(W) + damping diag(a)) step = a - T 1`.
 //!
 //! Under penalties `p` and `q`, in units of the regularisation, `a exp(-(f - log a) / p)` takes the
-//! place of `a`, `W` is multiplied by `q / (1 + q)`, and what the rows lose by that, with the curvature
-//! of the penalties, comes to the diagonal.
+//! place of `a`, and `W` is multiplied by `q / (1 + q)`. The loss of the rows by that, and the
+//! curvature of the penalties, are added to the diagonal.
 
 use crate::error::Result;
 use crate::exec::Executor;

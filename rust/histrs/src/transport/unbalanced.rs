@@ -33,8 +33,8 @@ const WHOLE: f64 = 1e-12;
 /// # Errors
 ///
 /// [`Error::Shape`] when `m` has not a row for each column of `x` and a column for each column of
-/// `y`; [`Error::GroundDistance`], [`Error::Negative`] and [`Error::NotFinite`] at the first bad
-/// entry; [`Error::TooLittle`] when a row has less mass than is to move; [`Error::Parameter`] when
+/// `y`. [`Error::GroundDistance`], [`Error::Negative`] and [`Error::NotFinite`] at the first bad
+/// entry. [`Error::TooLittle`] when a row has less mass than is to move. [`Error::Parameter`] when
 /// `reg`, `tol`, a penalty or the mass is out of range.
 ///
 /// # Examples

@@ -218,8 +218,8 @@ fn a_barycenter_of_a_fine_regularisation() {
     }
 }
 
-/// Rows in several parts, which are solved some at a time, within the range of the kernel and beyond it:
-/// where their pairs ended is where the plan is optimal, and from there nothing is left to do.
+/// Rows in several parts, which are solved some at a time, within the range of the kernel and
+/// beyond it. The plan is optimal where their pairs ended, and from there nothing is left to do.
 #[test]
 fn the_loss_of_many_rows_goes_on_from_where_its_pairs_ended() {
     let (n, k, d) = (1500, 33, 3);

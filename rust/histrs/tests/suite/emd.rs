@@ -62,8 +62,9 @@ fn distance(exec: &Executor, a: &Array1<f64>, b: &Array1<f64>, m: &Array2<f64>) 
     emd_distances(exec, &x, Some(&y), m.view()).unwrap()[[0, 0]]
 }
 
-/// A plan is the best if no cycle of changes lowers its cost: potentials exist, by Bellman and Ford
-/// over arcs forth at their cost and, where mass moves, back at its opposite.
+/// A plan is the best if no cycle of changes lowers its cost, so that potentials exist. Bellman and
+/// Ford's method finds them over arcs forth at their cost and, where mass moves, back at its
+/// opposite.
 fn assert_best(plan: &Array2<f64>, m: &Array2<f64>, tolerance: f64) {
     let (n, k) = m.dim();
     let (mut u, mut v) = (Array1::<f64>::zeros(n), Array1::<f64>::zeros(k));

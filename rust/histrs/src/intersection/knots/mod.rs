@@ -1,10 +1,10 @@
 //! The kernel projected on a few knots per column, which preconditions the exact one.
 //!
 //! `min(x, y)` is the covariance of Brownian motion. Given its values at knots
-//! `0 < z_1 < ... < z_q`, the motion is known on average by linear interpolation, so that the part
-//! of the kernel that the knots explain is `phi(x)^T K_ZZ phi(y)` with `phi` the hat functions on
-//! the knots, `K_ZZ[k, l] = min(z_k, z_l)`, and `K_ZZ^-1` tridiagonal. What is left are Brownian
-//! bridges between neighbouring knots, whose covariance shrinks with the square of their number.
+//! `0 < z_1 < ... < z_q`, linear interpolation is the mean of the motion. So the knots explain the
+//! part `phi(x)^T K_ZZ phi(y)` of the kernel. Here `phi` are the hat functions on the knots,
+//! `K_ZZ[k, l] = min(z_k, z_l)`, and `K_ZZ^-1` is tridiagonal. The rest are Brownian bridges
+//! between neighbouring knots, whose covariance shrinks with the square of their number.
 
 mod column;
 mod gram;

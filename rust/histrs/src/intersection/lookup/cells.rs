@@ -20,7 +20,7 @@ const ROUND: f64 = (1_u64 << 52) as f64;
 #[derive(Debug, Clone)]
 pub(super) struct Cells {
     /// Lower edge of every cell, the first of which is 0, and the inverse of its width, which is 0
-    /// for the last; after them an edge that no value reaches.
+    /// for the last. After them comes an edge that no value reaches.
     edges: Vec<(f64, f64)>,
     /// Value at the lower edge of every cell and rise to its upper edge, each `width` long, in
     /// units of the scale; the last cell lies above all edges.

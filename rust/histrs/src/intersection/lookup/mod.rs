@@ -28,8 +28,8 @@ const COLUMNS: usize = 64;
 
 /// Cells from which on a table may be of bytes: fewer take less memory than those.
 const LEAST_BINS: usize = 64;
-/// Tables of bytes are taken where scores of the training rows are off by no more than those of the
-/// others; by at most so many times as much, where that is at most so little of their spread;
+/// Tables of bytes are taken if the errors of scores of the training rows are no larger than with
+/// other tables. They may be so many times as large, if that is at most so little of the spread;
 const ERROR_FACTOR: f64 = 2.0;
 const SMALL: f64 = 0.0125;
 /// or, where the others have no more cells, by so little of the largest spread of an output.
@@ -52,10 +52,10 @@ pub enum Interpolation {
 ///
 /// Theorem 1 of the paper bounds the error by `D eps |alpha|_1 / 2`, whose factor one half needs
 /// rounding to keep the norm of the histogram, which it does not in general. Here the error of
-/// every column is measured where it can be largest, at the training values and at the ends of
-/// the cells, so that [`error_bound`](Self::error_bound) holds for every non-negative `x` and is
-/// never larger than `|alpha|_1 sum_d |x(d) - q(x(d))|`, apart from single-precision rounding,
-/// which is included.
+/// every column is measured where it can be largest, at the training values and at the ends of the
+/// cells. So [`error_bound`](Self::error_bound) holds for every non-negative `x`. It is never
+/// larger than `|alpha|_1 sum_d |x(d) - q(x(d))|`, apart from single-precision rounding, which is
+/// included.
 #[derive(Debug, Clone)]
 pub struct LookupTable {
     n_columns: usize,
@@ -90,15 +90,16 @@ impl LookupTable {
     }
 
     /// The same with linear cells, or with 128 cells per column whose values are of one byte, or of
-    /// two in as many columns as it takes, looked up several times faster: for 64 cells or more,
-    /// where the scores of the training rows are off by no more than otherwise, or by at most twice as
-    /// much and an 80th of their standard deviation, or, for 128 cells or fewer, by a thousandth of
-    /// that of the output where it is largest: outputs are taken to be in one unit, as scores of
-    /// classes are. These are root mean squares, as if the columns erred independently of each other;
-    /// [`error_bound`](Self::error_bound) holds whatever they do.
+    /// two in as many columns as it takes. Cells of bytes are looked up several times faster. They
+    /// are taken for 64 cells or more, if the errors of scores of the training rows are no larger
+    /// than otherwise. The errors may be twice as large, if they are at most an 80th of the scores'
+    /// standard deviation. For 128 cells or fewer, they may also be a thousandth of the largest
+    /// standard deviation of an output. Outputs are taken to be in one unit, as scores of classes
+    /// are. Errors are root mean squares, as if the columns erred independently of each other;
+    /// [`error_bound`](Self::error_bound) holds in any case.
     ///
     /// Cells of bytes are equally wide, or double their width one, three or seven times towards the
-    /// largest value, whichever suits the column; small multiples of one number are edges or
+    /// largest value, whichever suits the column. Small multiples of one number are edges or
     /// middles of cells.
     ///
     /// A table of bytes takes rows before they are multiplied by `weights`, which the columns have

@@ -25,10 +25,10 @@ const ROW_BLOCKS: usize = 8;
 /// `(F F^T + s I)^-1 = (I - E E^T) / s` with `E = F R^T`, `R = L^-1` and `L L^T = F^T F + s I`.
 ///
 /// By the Woodbury identity: a preconditioner for `K + s I` when `F F^T` is near `K`. Each
-/// application reads `E`, or `F` beside `R`, stored as `T`, twice, whatever the number of right-hand
-/// sides up to four vectors. What `E` is rounded to must be within `s` over the largest eigenvalue
-/// of the matrix of it; of `F`, that of the root of this suffices, since the inverse is that of the
-/// matrix which the rounded factor makes.
+/// application reads `E`, or `F` beside `R`, stored as `T`, twice, whatever the number of
+/// right-hand sides up to four vectors. The rounding error of `E` must be within `s` over the
+/// largest eigenvalue of the matrix. For `F` the root of this suffices, since the inverse is exact
+/// for the matrix that the rounded factor makes.
 #[derive(Debug, Clone)]
 pub struct LowRankInverse<T> {
     n_rows: usize,

@@ -84,9 +84,9 @@ impl ByteLookup {
         assert!(x.len() >= (ROWS - 1) * stride + placements.n_columns);
         assert!(codes.len() >= placements.n_slots * CODES && placements.n_slots.is_multiple_of(4));
         match self {
-            // SAFETY: `available` has found the instructions; slices are as long as it reads and
-            // writes, as was just seen, as is that slots are whole fours; every slot is below `n_slots`, as
-            // `new` has seen.
+            // SAFETY: `available` has found the instructions. The assertions above check that
+            // slices are as long as it reads and writes, and that slots are whole fours. Every slot
+            // is below `n_slots`, as `new` has checked.
             #[cfg(target_arch = "x86_64")]
             Self::Vbmi => unsafe { x86::encode(x, stride, placements, codes) },
             Self::Scalar => {

@@ -101,8 +101,8 @@ pub(crate) trait Count: Pod + Default + Send + Sync + sealed::Sealed {
     /// What is stored of a number that is at most `LARGEST`.
     fn from_f64(x: f64) -> Self;
 
-    /// Adds the sums of the minima, as they are stored, of four rows and all rows of `y`, each of
-    /// as many lines and their number a multiple of four: `sums` has a part for each of the four.
+    /// Adds the sums of the minima, as they are stored, of four rows and all rows of `y`. All have
+    /// as many lines, a multiple of four. `sums` has a part for each of the four.
     fn add_minima(with: Minima, x: Rows<'_>, y: &[Line], sums: &mut [f64]);
 }
 

@@ -1,6 +1,6 @@
 //! The loop over lines that all vector instructions share.
 
-/// A function of four rows and any number of rows, whose lines are read as `$parts` vectors;
+/// A function of four rows and any number of rows, whose lines are read as `$parts` vectors.
 /// `$step` adds the minima of two vectors to an accumulator, and `$totals` adds up the lanes of
 /// accumulators. Those of `$width` of the rows of `y` are in registers at a time.
 macro_rules! strip {

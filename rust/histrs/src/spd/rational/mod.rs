@@ -1,7 +1,7 @@
 //! The logarithm of symmetric tridiagonal matrices as a sum of inverses, in all lanes.
 //!
-//! On `[1 / s, s]` the logarithm is `sum_k w_k - sum_k w_k (1 + t_k) / (z + t_k)` to 1e-16, with as few
-//! terms as the condition `s^2` asks for: the rational function that is right at twice as many points
+//! On `[1 / s, s]` the logarithm is `sum_k w_k - sum_k w_k (1 + t_k) / (z + t_k)` to 1e-16, with as
+//! few terms as the condition `s^2` needs. This rational function is exact at twice as many points
 //! as it has terms. Its poles are negative, so that every inverse is that of a positive definite
 //! matrix, and there is neither an iteration nor a branch.
 //!

@@ -8,8 +8,9 @@ use crate::transport::barycenter::kernel::{Columns, LANES, LogKernel, Work};
 use crate::transport::job::worse;
 use crate::transport::range::{Side, nothing};
 
-/// Steps towards the potential of the barycentre and itself in an iteration, at the cost of one product
-/// with the kernel each: more lead there no sooner, once that of the histograms is what takes long.
+/// Steps towards the potential of the barycentre and itself in an iteration, at the cost of one
+/// product with the kernel each. More steps do not help once the potentials of the histograms take
+/// longer.
 const OWN_STEPS: usize = 3;
 
 /// What an iteration needs of the regularisation.

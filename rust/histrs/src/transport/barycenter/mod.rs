@@ -65,26 +65,26 @@ pub struct Barycenters {
 /// Barycentres of the rows of `x`, one for each row of `weights`, in which rows of weight 0 are left out
 /// and the others have the sum 1.
 ///
-/// That of weights `w` is the `b` of least `sum_k w_k OT(x_k, b)`, where `OT` is the minimum of
-/// `tr(T M) - reg h(T)` over plans from `x_k` to `b`; where it is debiased, `OT(x, b)` has
-/// `(OT(x, x) + OT(b, b)) / 2` taken off.
+/// The barycentre of weights `w` is the `b` of least `sum_k w_k OT(x_k, b)`. Here `OT` is the
+/// minimum of `tr(T M) - reg h(T)` over plans from `x_k` to `b`. For a debiased one,
+/// `(OT(x, x) + OT(b, b)) / 2` is subtracted from `OT(x, b)`.
 ///
 /// Iterated is, in logarithms and units of `reg`, `f_k = log x_k - log K exp(g_k)`,
 /// `s_k = log K' exp(f_k)`, `log b = c + sum_k w_k s_k` and `g_k = log b - s_k`, with
-/// `K = exp(-M / reg)`, and `c = 0`; of a debiased one (algorithm 1 of Janati et al.) it goes half of the
-/// way to `c = log b - log K exp(c)`, three times in an iteration. The products are matrix products where
-/// `K` is in the range of the numbers, and sums of exponentials where it is not; a fine regularisation is
-/// led to through coarser ones.
+/// `K = exp(-M / reg)`, and `c = 0`; of a debiased one (algorithm 1 of Janati et al.) it goes half
+/// of the way to `c = log b - log K exp(c)`, three times in an iteration. The products are matrix
+/// products if `K` is in the range of the numbers, and otherwise sums of exponentials. A fine
+/// regularisation is approached through coarser ones.
 ///
 /// # Errors
 ///
-/// [`Error::Shape`] when `m` has not a row for each column of `x`, or `weights` not a column for each row;
-/// [`Error::GroundDistance`], [`Error::Negative`] and [`Error::NotFinite`] at the first bad entry;
-/// [`Error::Mass`] when two rows do not sum alike or one is empty; [`Error::Parameter`] when `reg` or
-/// `tol` is not positive, `reg` is so small that it underflows, or a weight is negative or not finite, or
-/// all of a row are 0; [`Error::NoBarycenter`] where no bin is in reach of all histograms;
-/// [`Error::NotSymmetricDistance`] when a debiased one is asked for and `m` is not symmetric with a
-/// finite diagonal.
+/// [`Error::Shape`] when `m` has not a row for each column of `x`, or `weights` not a column for
+/// each row. [`Error::GroundDistance`], [`Error::Negative`] and [`Error::NotFinite`] at the first
+/// bad entry. [`Error::Mass`] when two rows do not sum alike or one is empty. [`Error::Parameter`]
+/// when `reg` or `tol` is not positive, `reg` is so small that it underflows, or a weight is
+/// negative or not finite, or all of a row are 0. [`Error::NoBarycenter`] where no bin is in reach
+/// of all histograms. [`Error::NotSymmetricDistance`] when a debiased one is asked for and `m` is
+/// not symmetric with a finite diagonal.
 ///
 /// # Examples
 ///

@@ -14,9 +14,9 @@ const RANGE: (f64, f64) = (0.02, 1e200);
 vectorized!(
     /// `out[i, k] = log sum_j exp(values[k, j] - matrix[i, j])`, rows of `out` being `stride` apart.
     ///
-    /// What `out` holds before is taken for nearly the result, as it is from one iteration to the next:
-    /// exponentials are measured from there, in one pass and without those that do not count. Where that
-    /// was wrong, a second pass measures from the largest.
+    /// The previous contents of `out` are taken for nearly the result, as from one iteration to the
+    /// next. Exponentials are measured from there, in one pass and without those that do not count.
+    /// Where that was wrong, a second pass measures from the largest.
     pub(super) fn log_sums_of_rows<S: Simd>(
         simd: S,
         matrix: &[f64],

@@ -26,18 +26,19 @@ const MOST: usize = 64;
 /// The exact earth mover's distances between the rows of `x` and those of `y`; `y = None` means
 /// `y = x`, and computes each pair once when `m` is symmetric.
 ///
-/// The distance of `a` and `b` is the least `sum_ij T_ij M_ij` of plans `T >= 0` with row sums `a` and
-/// column sums `b`, by the network simplex method (Ahuja, Magnanti and Orlin, *Network Flows*, 1993,
-/// chapter 11). Bins without mass are left out, and where `m` is a metric, of up to 1,024 bins, so is
-/// the mass that both have in a bin: it stays. Masses are rounded to 2^-60 of the whole, and costs to
-/// 2^-40 of the smallest positive cost between bins with mass, however large others are. Where `m` is infinite, transport is forbidden,
-/// and a pair between which no plan is left is infinitely distant.
+/// The distance of `a` and `b` is the least `sum_ij T_ij M_ij` of plans `T >= 0` with row sums `a`
+/// and column sums `b`. It is found by the network simplex method (Ahuja, Magnanti and Orlin,
+/// *Network Flows*, 1993, chapter 11). Bins without mass are left out, and where `m` is a metric,
+/// of up to 1,024 bins, so is the mass that both have in a bin: it stays. Masses are rounded to
+/// 2^-60 of the whole, and costs to 2^-40 of the smallest positive cost between bins with mass,
+/// however large others are. Where `m` is infinite, transport is forbidden, and a pair between
+/// which no plan is left is infinitely distant.
 ///
 /// # Errors
 ///
-/// [`Error::Shape`] when `m` has not a row for each column of `x` and a column for each column of `y`;
-/// [`Error::GroundDistance`], [`Error::Negative`] and [`Error::NotFinite`] at the first bad entry;
-/// [`Error::Mass`] when two rows do not sum alike or one is empty.
+/// [`Error::Shape`] when `m` has not a row for each column of `x` and a column for each column of
+/// `y`. [`Error::GroundDistance`], [`Error::Negative`] and [`Error::NotFinite`] at the first bad
+/// entry. [`Error::Mass`] when two rows do not sum alike or one is empty.
 ///
 /// [`Error::Shape`]: crate::Error::Shape
 /// [`Error::GroundDistance`]: crate::Error::GroundDistance

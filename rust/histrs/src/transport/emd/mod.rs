@@ -1,14 +1,14 @@
 //! The exact earth mover's distance, by the network simplex method.
 //!
 //! The transport between two histograms is a minimum-cost flow on the complete bipartite graph of
-//! their bins. A basis of its linear program is a spanning tree; the method goes from tree to tree
+//! their bins. A basis of its linear program is a spanning tree. The method goes from tree to tree
 //! by letting one arc in and another out, until no arc has a negative reduced cost.
 //!
-//! Sources: Ahuja, Magnanti and Orlin, *Network Flows*, 1993, chapter 11; the trees are strongly
-//! feasible (Cunningham, *A network simplex method*, Mathematical Programming, 1976), and masses,
-//! costs and potentials are whole numbers, so that the method ends whatever is degenerate: a step
-//! that moves mass lowers the cost, one that moves none lowers the sum of the potentials below it,
-//! and neither is rounded.
+//! Source: Ahuja, Magnanti and Orlin, *Network Flows*, 1993, chapter 11. The trees are strongly
+//! feasible (Cunningham, *A network simplex method*, Mathematical Programming, 1976). Masses, costs
+//! and potentials are whole numbers. So the method ends, even if the problem is degenerate. A step
+//! that moves mass lowers the cost, a step that moves none lowers the sum of the potentials below
+//! it, and neither is rounded.
 //!
 //! | file | concept |
 //! |---|---|

@@ -1,8 +1,8 @@
 //! The arc that enters: block pricing.
 //!
-//! The cells of the table of costs are taken in blocks, a block after another from where the last
-//! search ended, and the most negative of a block enters (Grigoriadis, *An efficient implementation
-//! of the network simplex method*, 1986). When a whole round finds none the tree is the best.
+//! The cells of the matrix of costs are taken in blocks, one after the other from where the last
+//! search ended. The most negative of a block enters (Grigoriadis, *An efficient implementation of
+//! the network simplex method*, 1986). When a whole round finds none the tree is the best.
 
 use pulp::{Simd, WithSimd};
 

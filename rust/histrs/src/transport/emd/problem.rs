@@ -50,8 +50,8 @@ impl Problem {
         self.set_costs(ground)
     }
 
-    /// Only what a bin has more than the other histogram: under a metric the rest stays, since what
-    /// leaves a bin that takes some could have come from where that comes from.
+    /// Only the excess of a bin over the other histogram. Under a metric the rest stays: mass that
+    /// leaves a bin which also takes some can be replaced by a direct move.
     fn set_excess(&mut self, a: Histogram<'_>, b: Histogram<'_>) -> Result<()> {
         let (mut i, mut j) = (0, 0);
         while i < a.bins.len() || j < b.bins.len() {

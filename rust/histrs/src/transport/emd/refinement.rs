@@ -1,12 +1,13 @@
 //! Costs of very different size, in order: what whole units round away is told apart among the plans
 //! that are the best without it.
 //!
-//! A cost is `u c + r`, with a whole number `c` of units `u` and a rest `r` of at most `u / 2`. Where
-//! a tree is the best for `c`, each cell has a reduced cost of `q >= 0` units, and a plan costs more
-//! than that of the tree by the sum of `u q + r` over its cells, up to a constant: a problem of the
-//! same kind, in finer units. A cell of which a unit of mass costs more than all rests on the way back
-//! is of no use to any best plan, and is closed. (Iterative refinement of a linear program, after
-//! Gleixner, Steffy and Wolter, INFORMS Journal on Computing, 2016, in whole numbers.)
+//! A cost is `u c + r`, with a whole number `c` of units `u` and a rest `r` of at most `u / 2`. If
+//! a tree is the best for `c`, each cell has a reduced cost of `q >= 0` units. A plan costs more
+//! than that of the tree by the sum of `u q + r` over its cells, up to a constant. This is a
+//! problem of the same kind, in finer units. A cell of which a unit of mass costs more than all
+//! rests on the way back is of no use to any best plan, and is closed. (Iterative refinement of a
+//! linear program, after Gleixner, Steffy and Wolter, INFORMS Journal on Computing, 2016, in whole
+//! numbers.)
 
 use crate::error::Result;
 use crate::memory;

@@ -1,9 +1,9 @@
 //! The first tree, from cheap cells.
 //!
-//! Row after row, a source gives to the cheapest target that still takes mass (the row minimum rule).
-//! Each cell ends a source or a target, which becomes the child of the other. Where it ends both, the
-//! target is the child, and the source goes on with nothing to give: its arc without flow goes up, so
-//! that the tree is strongly feasible.
+//! Row after row, a source gives to the cheapest target that still takes mass (the row minimum
+//! rule). Each cell ends a source or a target, which becomes the child of the other. If it ends
+//! both, the target is the child, and the source goes on with nothing to give. Its arc without flow
+//! goes up, so that the tree is strongly feasible.
 
 use pulp::{Simd, WithSimd};
 

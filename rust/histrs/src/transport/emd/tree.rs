@@ -151,8 +151,8 @@ impl Tree {
     }
 
     /// Climbs both ways from the arc that enters to where they meet, and finds the arc that is
-    /// emptied first: of several the last, in the direction of the flow from the top of the cycle,
-    /// which keeps the tree strongly feasible.
+    /// emptied first. Of several it takes the last, in the direction of the flow from the top of
+    /// the cycle, which keeps the tree strongly feasible.
     fn cycle(&self, source: usize, target: usize) -> (usize, Leaving) {
         let (mut left, mut right) = (source, target);
         let mut leaving = Leaving { node: source, flow: i64::MAX, above_source: true };

@@ -1,17 +1,17 @@
 //! Sinkhorn's scaling by logarithms, whether the marginals are kept or not: a step, in every domain.
 //!
 //! Sources: L. Chizat, G. Peyre, B. Schmitzer and F.-X. Vialard, *Scaling algorithms for unbalanced
-//! optimal transport problems*, Mathematics of Computation 87, 2018; J.-D. Benamou, G. Carlier, M.
+//! optimal transport problems*, Mathematics of Computation 87, 2018. J.-D. Benamou, G. Carlier, M.
 //! Cuturi, L. Nenna and G. Peyre, *Iterative Bregman projections for regularized transportation
-//! problems*, SIAM J. Sci. Comput. 37, 2015 (section 5); T. Sejourne, F.-X. Vialard and G. Peyre,
+//! problems*, SIAM J. Sci. Comput. 37, 2015 (section 5). T. Sejourne, F.-X. Vialard and G. Peyre,
 //! *Faster unbalanced optimal transport: translation invariant Sinkhorn and 1-D Frank-Wolfe*, AISTATS
 //! 2022.
 //!
 //! The plan is `T_ij = exp(f_i + g_j - M_ij / reg)`, and each half-step maximises the dual over one
-//! of the potentials. What the dual gains by moving a constant from one to the other is taken with
-//! the second half-step: that direction alone would converge as slowly as the penalty is large. Of a
-//! partial plan each half-step is over the dual variable of the mass as well: no sum of a side exceeds
-//! its marginal, and all others have one common factor, with which the plan has its mass.
+//! of the potentials. The second half-step also moves the best constant from one potential to the
+//! other: that direction alone would converge slowly if the penalty is large. For a partial plan,
+//! each half-step is over the dual variable of the mass as well. No sum of a side exceeds its
+//! marginal, and all others have one common factor, with which the plan has its mass.
 
 mod log_kernel;
 mod marginals;

@@ -14,8 +14,8 @@ const SPARE_BITS: i32 = 8;
 /// What a value may be off by, in 128ths of a cell, once it has a code: half of one by rounding,
 /// the rest by single precision.
 const OFFSET: f64 = 0.51 / 128.0;
-/// Bits by which the second part of a table is finer than the first: what rounding to whole numbers
-/// leaves of two neighbours differs by at most 1, and 64ths of that are bytes.
+/// Bits by which the second part of a table is finer than the first. The rests of two neighbours
+/// after rounding to whole numbers differ by at most 1, and 64ths of that are bytes.
 const PART_BITS: i32 = 6;
 /// What a step of the second part counts, in those of the first.
 pub(super) const PART: f64 = 1.0 / 64.0;
@@ -80,8 +80,7 @@ fn finest(exponent: i32, n_parts: usize) -> f64 {
 
 impl Fit {
     /// Of a function by its values at `knots`, `n_outputs` for each, where all but the first knot
-    /// are held by so many of `n_rows` rows; none where single precision has no scale for the
-    /// column.
+    /// are held by so many of `n_rows` rows. None if single precision has no scale for the column.
     pub(super) fn new(
         knots: &[f64],
         values: &[f64],

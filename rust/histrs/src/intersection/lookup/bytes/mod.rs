@@ -1,8 +1,8 @@
 //! The table in bytes: 128 cells per column, looked up in registers where the machine can.
 //!
-//! A value becomes a code of its column; what codes stand for are whole numbers of a byte, in steps
-//! that are a power of two for each output times one for each column. Sums of them are exact, so
-//! that dense and sparse rows, alone or many at once, have the same scores on every machine.
+//! A value becomes a code of its column. Codes stand for whole numbers of a byte. Their steps are a
+//! power of two for each output times one for each column. Sums of them are exact, so that dense
+//! and sparse rows, alone or many at once, have the same scores on every machine.
 
 mod entry;
 mod fit;
