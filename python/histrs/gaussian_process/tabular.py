@@ -85,8 +85,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 
     In the first three, every column has a weight, and the weights maximise the marginal likelihood.
     This overfits if rows are few, so "even" averages over the most likely of at least 112 kernels.
-    The distance of two categories is 0 or 1. Weights of members minimise the squared error of
-    leave-one-out predictions, which are in closed form.
+    The distance of two categories is 0 or 1. If left-out rows gain, "radial" takes numbers along
+    the eigenvectors of the mean outer product of its gradients. Weights of members minimise the
+    squared error of leave-one-out predictions, which are in closed form.
 
     A second process learns the width of the predictive distribution from squared residuals of
     left-out rows. Residuals of rows with similar predictions give its shape.
