@@ -70,7 +70,8 @@ fn tables_are_read_blended_and_pooled() {
         let values = [first, straight, mark * 2.0_f64.sqrt(), row[1]];
         let odds = 0.25 + values.iter().map(|&x| step(x)).sum::<f64>();
         let rank = |x: f64| 0.1 + 0.8 * (x.clamp(-1.0, 1.0) + 1.0) / 2.0;
-        let seen = [rank(first), 0.5, mark, row[1]];
+        let (x, y) = (rank(first), 0.5);
+        let seen = [0.8 * x - 0.6 * y, 0.6 * x + 0.8 * y, mark, row[1]];
         let stored = [[0.0, 1.0, 0.5, 2.0], [0.1, 0.2, 0.0, 1.0], [1.0, 1.0, 1.0, 0.0]];
         let norm = |x: &[f64]| x[0].abs() + 0.5 * x[1].abs() + 2.0;
         let mut score = 0.5 * logistic(odds);
@@ -181,6 +182,9 @@ fn what_is_wrong_is_said() {
     }
     refused(&with("0.terms", &|array| array.shape = vec![2, 6, 3]), "not those of its knots");
     refused(&with("0.offset", &|array| array.dtype = "I64"), "no 0.offset of F64");
+    let mut table = File::table();
+    table.arrays.iter_mut().find(|array| array.name == "1.axes").unwrap().shape = vec![9];
+    refused(&table.bytes(), "axes are not those of its numbers");
     refused(&good.clone().text("n_features", "9000000000000000000").bytes(), "");
     refused(&good.clone().text("n_outputs", "9000000000000000000").bytes(), "");
     refused(&good.clone().text("members", "[]").bytes(), "");

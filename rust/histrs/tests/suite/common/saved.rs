@@ -145,6 +145,7 @@ impl File {
             .text("1.norm", "\"l1\"")
             .text("1.n_numbers", "3")
             .numbers("1.weights", &[4], &[1.0, 0.5, 0.0, 2.0])
+            .numbers("1.axes", &[3, 3], &[0.8, 0.6, 0.0, -0.6, 0.8, 0.0, 0.0, 0.0, 1.0])
             .numbers("1.laplace", &[1], &[1.5])
             .numbers("1.matern", &[1], &[0.5])
             .numbers("1.amplitudes", &[4], &[0.3, 0.2, 0.1, 0.0])
