@@ -219,7 +219,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     ) -> Self:
         """Learn from more rows, in `moments_`; on an error nothing changes.
 
-        After another way of fitting, which keeps no moments, it begins anew, with a warning.
+        After a fit by another method, which keeps no moments, learning begins anew, with a warning.
 
         Parameters
         ----------
@@ -448,9 +448,9 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         """Return the probabilities of the classes.
 
         They are those of the calibrated softmax. Without one, they are the softmax of scores times
-        `inverse_temperature_`, which makes left-out labels most likely, so that the most probable
-        class is the prediction. With several labels per row, each has a probability of its own, and
-        those above a half are predicted.
+        `inverse_temperature_`, the factor that makes left-out labels most likely. The most probable
+        class is then the prediction. With several labels per row, each has a probability of its
+        own, and those above a half are predicted.
 
         Parameters
         ----------

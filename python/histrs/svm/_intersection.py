@@ -328,8 +328,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         """Return the probabilities of the classes; only after `fit` with ``probability=True``.
 
         They are a softmax of scores times `inverse_temperature_`. This number makes the labels of
-        held-out rows most likely, as in Platt's calibration. So the most probable class is the
-        prediction.
+        held-out rows most likely, as in Platt's calibration. It is positive, so the most probable
+        class is the prediction.
 
         Parameters
         ----------
