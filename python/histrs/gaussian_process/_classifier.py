@@ -84,8 +84,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
     For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
     for the class and -1 for all others. Scores are calibrated on predictions of left-out training
-    rows: one at a time, in closed form, if the matrix is factorised, and otherwise a tenth at a
-    time.
+    rows. If the matrix is factorised, rows are left out one by one, in closed form. Otherwise a
+    tenth is left out at a time.
 
     Parameters
     ----------

@@ -46,8 +46,8 @@ likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "gaussian" regresses targets +1 and -1. In "bernoulli" (each class against all others) and
     "softmax", functions are logits; the log loss is lower, and a fit takes about ten times as long.
     For additive kernels, "auto" is "bernoulli" for two classes of at most 4,096 rows. It is
-    "softmax" for 3 to 64 classes and at least 400 rows, if the cube of the rows times the classes
-    is at most 4e10. Otherwise "auto" is "gaussian".
+    "softmax" for 3 to 64 classes and at least 400 rows, if ``n_samples**3 * n_classes`` is at most
+    4e10. Otherwise "auto" is "gaussian".
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" calibrates probabilities on leave-one-out predictions. None keeps the
     posterior, whose probabilities are too certain.
@@ -104,8 +104,8 @@ sample_weight : array-like of shape (n_samples,), default=None
     probabilities weighs the row too. A row of weight 3 counts as three equal rows, and rows with
     equal columns and targets count as one row of their total weight. If rows with equal columns
     always have equal targets, they may be copies of one measurement. Noise is then learned with
-    weights in units of their mean, so that copies of all rows change nothing. A row of weight 0 is
-    left out.
+    weights divided by their mean, so that the same number of copies of every row changes nothing. A
+    row of weight 0 is left out.
 """
 FIT = {
     "y": """

@@ -48,8 +48,8 @@ class IntersectionGPRegressor(GPRegressor):
     -----
     `X` may be a dask array, and so may rows to predict. The workers then keep the sorted columns of
     `X`, and return vectors with one number for each row. `n_jobs` is the number of threads of a
-    task, and None is one. For dask arrays, pairs of features, smooth functions, transforms, upper
-    bounds as `variance` and online updates are refused.
+    task, and None is one. A model of dask arrays refuses pairs of features, smooth functions,
+    transforms, upper bounds as `variance`, and online updates.
 
     References
     ----------
@@ -142,11 +142,11 @@ class IntersectionGPClassifier(GPClassifier):
 class MinMaxGPRegressor(GPRegressor):
     r"""Gaussian process regressor on counts: `GPRegressor` with the kernel `MinMax`.
 
-    The kernel is a convex sum of the MinMax kernel and the intersection kernel. For bits and
-    counts, MinMax is known as the Tanimoto coefficient [1]_. The marginal likelihood decides on
-    their weights. Up to 10,000 rows the matrix of all pairs is factorised. With more rows two bytes
-    are kept for every pair, and conjugate gradients solve the system: 60,000 rows need 7.2 GB.
-    Parameters and attributes are those of `GPRegressor`.
+    The kernel is a convex sum of the MinMax kernel and the intersection kernel, whose weights
+    maximise the marginal likelihood. For bits and counts, MinMax is known as the Tanimoto
+    coefficient [1]_. Up to 10,000 rows the matrix of all pairs is factorised. With more rows two
+    bytes are kept for every pair, and conjugate gradients solve the system. 60,000 rows then need
+    7.2 GB. Parameters and attributes are those of `GPRegressor`.
 
     See Also
     --------

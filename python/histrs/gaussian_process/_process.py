@@ -266,9 +266,9 @@ class GaussianProcess(BaseEstimator):
         Raises
         ------
         ValueError
-            If the kernel does not take an entry of `X`, which the message names, or lengths differ.
-            If a target is missing in every row, or `y` has fewer than two classes. If a weight is
-            negative or not finite, or all are 0.
+            If the kernel does not accept an entry of `X`, which the message names, or lengths
+            differ. If a target is missing in every row, or `y` has fewer than two classes. If a
+            weight is negative or not finite, or all are 0.
         """
         with replaced_whole(self) as draft:
             draft._learn(draft._read_rows(X, y, sample_weight, reset=True))

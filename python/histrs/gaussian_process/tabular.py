@@ -84,13 +84,14 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     ========= ====================================================================================
 
     In the first three, every column has a weight, and the weights maximise the marginal likelihood.
-    This overfits if rows are few, so "even" averages over the most likely of at least 112 kernels.
-    The distance of two categories is 0 or 1. If left-out rows gain, "radial" takes numbers along
-    the eigenvectors of the mean outer product of its gradients. Weights of members minimise the
-    squared error of leave-one-out predictions, which are in closed form.
+    This overfits if rows are few, so "even" tries at least 112 kernels, and averages over the most
+    likely. The distance of two categories is 0 or 1. "radial" projects numeric columns onto the
+    eigenvectors of the mean outer product of its gradients, if this lowers the error of left-out
+    rows. Weights of members minimise the squared error of leave-one-out predictions, which are in
+    closed form.
 
     A second process learns the width of the predictive distribution from squared residuals of
-    left-out rows. Residuals of rows with similar predictions give its shape.
+    left-out rows. Residuals of rows with similar predictions give the shape of the distribution.
 
     Parameters
     ----------

@@ -84,9 +84,9 @@ class InnerProduct(ABC):
         Notes
         -----
         The intersection kernel's is exact, and so is Hellinger's, whose blocks have rank one. For
-        the other kernels, eigenvalues below `q` times the machine precision times the largest count
-        as zero, with `q` landmarks in the block. The chi-square kernel of many knots is singular to
-        rounding.
+        the other kernels, with `q` landmarks in the block, an eigenvalue is taken for zero if it is
+        below `q` times the machine precision times the largest eigenvalue. The chi-square kernel of
+        many knots is singular to rounding.
         """
         V, shape = self._check(V)
         return self._solve(V).reshape(shape)

@@ -22,10 +22,10 @@ class KernelProjectionMap(LandmarkMap):
 
     With :math:`z_1, \ldots, z_D` the landmarks, the features of a row are
 
-    .. math:: \Phi(x) = K_{ZZ}^\dagger K_{Zx},
+    .. math:: \Phi(x) = K_{ZZ}^\dagger K_{Zx}
 
-    equation 5 of [1]_, so that :math:`\sum_i \Phi_i(x) \Psi(z_i)` is the orthogonal projection of
-    :math:`\Psi(x)`, the row in the kernel's space, and
+    (equation 5 of [1]_). With :math:`\Psi(x)` the row in the kernel's space,
+    :math:`\sum_i \Phi_i(x) \Psi(z_i)` is the orthogonal projection of :math:`\Psi(x)`, and
 
     .. math:: k(x, y) \approx \Phi(x)^T K_{ZZ} \Phi(y).
 
@@ -59,8 +59,8 @@ class KernelProjectionMap(LandmarkMap):
 
     Notes
     -----
-    Eigenvalues of :math:`K_{ZZ}` below `D` times the machine precision times the largest count as
-    zero in the pseudo-inverse.
+    In the pseudo-inverse, an eigenvalue of :math:`K_{ZZ}` is taken for zero if it is below `D`
+    times the machine precision times the largest eigenvalue.
 
     References
     ----------
@@ -132,7 +132,7 @@ class KernelProjectionMap(LandmarkMap):
         Raises
         ------
         ValueError
-            If the kernel does not take an entry, which the message names.
+            If the kernel does not accept an entry, which the message names.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)

@@ -81,7 +81,7 @@ class LandmarkMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Raises
         ------
         ValueError
-            If the kernel does not take an entry, which the message names. If the given landmarks
+            If the kernel does not accept an entry, which the message names. If the given landmarks
             have another number of columns. If the kernel of the landmarks has the wrong shape or is
             not positive semi-definite.
         """

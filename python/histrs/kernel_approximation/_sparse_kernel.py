@@ -155,7 +155,7 @@ class SparseKernelMap(LandmarkMap):
         Raises
         ------
         ValueError
-            If the kernel does not take an entry, which the message names.
+            If the kernel does not accept an entry, which the message names.
         """
         check_is_fitted(self)
         X = self._validate(X, reset=False)

@@ -37,8 +37,8 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     Parameters
     ----------
     n_neighbors : int or "auto", default=1
-        Number of neighbours that vote. "auto" tries numbers up to 56, and takes the one that
-        classifies training samples best from the others. It computes the distances of all pairs.
+        Number of neighbours that vote. "auto" tries numbers up to 56, and takes the one with the
+        best leave-one-out accuracy. It computes the distances of all pairs.
     metric : str or callable, default="auto"
         "auto" takes "jbld" for a stack of matrices, of shape (n_samples, p, p), and "chi2" for
         rows, of shape (n_samples, n_features). Flattened matrices need the name of a metric. For
@@ -51,8 +51,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
         training samples in `fit`, and later of each query to all training samples.
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour has one vote, or the inverse of its distance; neighbours at distance
-        0 then vote alone. "auto" takes the one that classifies training samples best from the
-        others.
+        0 then vote alone. "auto" takes the one with the best leave-one-out accuracy.
     {metric_params}
     class_weight : dict, "balanced" or None, default=None
         Factors of the votes of each class; not for several labels per row.

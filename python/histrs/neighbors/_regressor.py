@@ -24,14 +24,12 @@ class MetricKNNRegressor(RegressorMixin, BaseMetricKNN):
     ----------
     n_neighbors : int or "auto", default=1
         Number of neighbours whose targets are averaged. "auto" tries numbers up to 56, and takes
-        the one that predicts training samples best from the others. It computes the distances of
-        all pairs.
+        the one with the smallest leave-one-out error. It computes the distances of all pairs.
     metric : str or callable, default="auto"
         As for `MetricKNNClassifier`.
     weights : {"uniform", "distance", "auto"}, default="uniform"
         Whether every neighbour counts the same, or the inverse of its distance; neighbours at
-        distance 0 then count alone. "auto" takes the one that predicts training samples best from
-        the others.
+        distance 0 then count alone. "auto" takes the one with the smallest leave-one-out error.
     {metric_params}
     {n_jobs}
     {verbose}

@@ -60,7 +60,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
         Returns
         -------
         y : ndarray of shape (n_queries,)
-            Classes; of several that are as probable the first.
+            Classes; the first of those that are equally probable.
         """
         scores = self._decisive_scores(X)
         return np.asarray(self.classes_[np.argmax(scores, axis=1)])

@@ -93,10 +93,11 @@ class HistogramCompressor(LearnedPrototypes):
         Weight of the entropy, in the units of `M`. "scale" is a tenth of the median of the
         positive, finite entries.
     gamma : float, "scale", "cv" or "optuna", default="scale"
-        Inverse temperature. "scale" makes :math:`\gamma^2` the inverse of a mean difference of
-        distances: to the nearest first prototype of a wrong class, and of the right class. "cv"
-        chooses among five multiples, from 0.5 to 8, by three-fold accuracy. "optuna" searches from
-        0.25 to 16 times it, and needs ``pip install "histrs[tune]"``.
+        Inverse temperature. "scale" takes two distances of each sample: from the nearest initial
+        prototype of its class, and of other classes. It makes :math:`\gamma^2` the inverse of their
+        mean absolute difference. "cv" chooses among five multiples of "scale", from 0.5 to 8, by
+        three-fold accuracy. "optuna" searches from 0.25 to 16 times "scale", and needs
+        ``pip install "histrs[tune]"``.
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class; "rmhc" improves it by
         :class:`~histrs.prototypes.RandomMutationNN`.

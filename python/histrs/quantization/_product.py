@@ -64,8 +64,8 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     nearest of `D` codewords, which k-means finds [1]_. A row takes `M` bytes per level, or `2 M`
     above 256 codewords.
 
-    As features [2]_ (section 3), :math:`\Phi(x)` has `M` ones among `M D` entries. Rows are
-    compared by :math:`\Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their codewords, as
+    Features :math:`\Phi(x)` (section 3 of [2]_) are `M` ones among `M D` entries. Rows are compared
+    by :math:`\Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their codewords, as
     :class:`~histrs.svm.BundleSVC` does. Choose the metric for the kernel:
 
     ================  ==================================  ==============================

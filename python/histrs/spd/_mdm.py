@@ -58,8 +58,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     weights_seen_ : ndarray of shape (n_classes,)
         Sums of the weights of the matrices in the means, after `forgetting`.
     inverse_temperature_ : float
-        :math:`\beta`. With "euclid" and entries beyond :math:`2^{\pm 256}`, whose squares may
-        overflow, it is for distances divided by the nearest power of :math:`2^{512}`.
+        :math:`\beta`. With "euclid", squares of entries beyond :math:`2^{\pm 256}` may overflow.
+        Distances are then first divided by the nearest power of :math:`2^{512}`.
     {n_features_in_}
 
     See Also

@@ -14,8 +14,8 @@ tol : float, default=1e-4
     Largest duality gap at which the descent ends, divided by the mean square of the targets
     (about their mean, with an intercept).
 n_jobs : int or None, default=None
-    Threads of BLAS while rows are read, and of the descent, one for each target at most; None
-    means every core.
+    Threads of BLAS while rows are read, and of the descent, which uses at most one for each target.
+    None means every core.
 dual_gap_ : float or ndarray of shape (n_targets,)
     A bound, up to the rounding of the moments, on how far the objective is above its minimum.
 intercept_ : float or ndarray of shape (n_targets,)

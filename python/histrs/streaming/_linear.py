@@ -247,7 +247,7 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
     ) -> Self:
         """Learn from more rows, in `moments_`; on an error nothing changes.
 
-        After another way of fitting, which keeps no moments, it begins anew, with a warning.
+        After a fit by another method, which keeps no moments, learning begins anew, with a warning.
 
         Parameters
         ----------

@@ -81,9 +81,9 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     blocks : sequence of int, "union" or None, default=None
         Blocks of features with components of their own, as in `PCARidge`.
     calibrate : {"auto", "softmax", "equal-rate"} or None, default="auto"
-        "auto" is "softmax" if `fit` or `fit_rows` can read the rows twice, without a cluster, and
-        else None. "softmax" turns scores into logits by a matrix and offsets, which maximise the
-        likelihood of left-out labels. Predictions change, mostly for the better.
+        "auto" is "softmax" if `fit` or `fit_rows` can read the rows twice and no dask cluster is
+        used, and None otherwise. "softmax" turns scores into logits by a matrix and offsets, which
+        maximise the likelihood of left-out labels. Predictions change, mostly for the better.
         "equal-rate" shifts the scores of each class until the `calibration_rank`-th highest is the
         same for all (section 7.3 of [1]_ takes the 500th). It suits classes of about the same size,
         and takes one more pass.
@@ -219,7 +219,7 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
     ) -> Self:
         """Learn from more rows, in `moments_`; on an error nothing changes.
 
-        After another way of fitting, which keeps no moments, it begins anew, with a warning.
+        After a fit by another method, which keeps no moments, learning begins anew, with a warning.
 
         Parameters
         ----------
@@ -285,8 +285,8 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         ----------
         {rows}
         Y : {array-like of shape (n_rows,), str}, default=None
-            Classes of the rows, unless `rows` is an iterable of pairs; of a table the column
-            that holds them, or an array.
+            Classes of the rows, unless `rows` is an iterable of pairs; for a table, the name of the
+            column that holds them, or an array.
         classes : array-like of shape (n_classes,), default=None
             The classes; None finds them in the first pass. They are needed with `blocks`,
             `class_weight` or `checkpoint`, unless `Y` is an array.
@@ -448,9 +448,9 @@ class PCARidgeClassifier(ClassifierMixin, RidgeOnComponents):
         """Return the probabilities of the classes.
 
         They are those of the calibrated softmax. Without one, they are the softmax of scores times
-        `inverse_temperature_`, which makes left-out labels most likely, so that the most probable
-        class is the prediction. With several labels per row, each has a probability of its own, and
-        those above a half are predicted.
+        `inverse_temperature_`, the factor that makes left-out labels most likely. The most probable
+        class is then the prediction. With several labels per row, each has a probability of its
+        own, and those above a half are predicted.
 
         Parameters
         ----------

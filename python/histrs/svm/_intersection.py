@@ -75,9 +75,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     .. math:: \lambda (\|w\|_1 + |b|) + \frac1n \sum_i \max(0, m - y_i f(w, x_i))
 
     (equation 7a of [1]_) by the stochastic subgradient steps of algorithm 1. Where
-    :math:`y_i f(w, x_i) < m`, every :math:`|w_d| < x_{id}` moves by :math:`r y_i`. Then all entries
-    shrink by :math:`r \lambda`, but not past zero. Several classes are learned one against the
-    rest. The paper has neither intercept nor units.
+    :math:`y_i f(w, x_i) < m`, each :math:`w_d` with :math:`|w_d| < x_{id}` moves by :math:`r y_i`.
+    Then weights shrink by :math:`r \lambda`, but not past zero. Several classes are learned one
+    against the rest. The paper has neither intercept nor units.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     average : bool, default=True
         Use the mean of the weights over passes.
     early_stopping : bool, default=False
-        Drop the step, and later stop, if 5 passes lower the training objective by less than a
-        thousandth.
+        When 5 passes lower the training objective by less than a thousandth, drop the step to a
+        tenth; if already dropped, stop.
     probability : bool, default=False
         Whether `fit` learns probabilities from scores in five folds, in six times the time.
     random_state : int, RandomState instance or None, default=None
@@ -328,8 +328,8 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         """Return the probabilities of the classes; only after `fit` with ``probability=True``.
 
         They are a softmax of scores times `inverse_temperature_`. This number makes the labels of
-        held-out rows most likely, as in Platt's calibration. So the most probable class is the
-        prediction.
+        held-out rows most likely, as in Platt's calibration. It is positive, so the most probable
+        class is the prediction.
 
         Parameters
         ----------

@@ -76,14 +76,14 @@ def sinkhorn_barycenter(
         \mathrm{OT}(a, b) = \min_{T \ge 0,\; T 1 = a,\; T^\top 1 = b}
             \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}
 
-    By iterative Bregman projections [1]_, with :math:`K = \exp(-M / \mathrm{reg})`:
-    :math:`u_k = x_k / K v_k`, :math:`b = c \prod_k (K^\top u_k)^{w_k}`,
-    :math:`v_k = b / K^\top u_k`, and :math:`c = 1`. The entropy blurs the barycentre: a single
-    histogram is not its own barycentre.
+    By iterative Bregman projections [1]_: with :math:`K = \exp(-M / \mathrm{reg})` and
+    :math:`c = 1`, an iteration computes :math:`u_k = x_k / K v_k`, then
+    :math:`b = c \prod_k (K^\top u_k)^{w_k}`, then :math:`v_k = b / K^\top u_k`. The entropy blurs
+    the barycentre: a single histogram is not its own barycentre.
 
     The debiased barycentre minimises :func:`~histrs.transport.sinkhorn_divergences`, and a single
-    histogram is its own. It takes :math:`c \leftarrow \sqrt{c b / K c}` (algorithm 1 of [2]_),
-    three times in an iteration.
+    histogram is its own. For it, an iteration also updates `c`: it takes
+    :math:`c \leftarrow \sqrt{c b / K c}` three times (algorithm 1 of [2]_).
 
     Computations are in logarithms. A `reg` below a twentieth of the largest entry of `M` is
     approached through larger ones.
@@ -125,8 +125,8 @@ def sinkhorn_barycenter(
     ------
     ValueError
         If a histogram, `M` or a weight is not as above, or `reg` is below a billionth of the
-        largest finite entry of `M`. If mass cannot reach any bin that all histograms reach. The
-        message names the place.
+        largest finite entry of `M`. If some mass can reach none of the bins that all histograms
+        reach. The message names the place.
 
     Warns
     -----

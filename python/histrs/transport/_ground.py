@@ -55,8 +55,8 @@ class GridDistance:
     Raises
     ------
     ValueError
-        If the costs do not add up over the axes, or an argument is not as of
-        `grid_ground_distance`.
+        If the costs do not add up over the axes, or an argument is one that `grid_ground_distance`
+        refuses.
 
     References
     ----------

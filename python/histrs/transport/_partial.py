@@ -51,7 +51,7 @@ def partial_sinkhorn_distances(
     {M}
     {reg}
     mass : float, default=None
-        Mass to move, in the units of the rows; no row has less. None means the smaller mass of
+        Mass to move, in the units of the rows; no row may have less. None means the smaller mass of
         each pair: then the lighter histogram is moved as a whole.
     tol : float, default=1e-6
         Largest L1 error of a marginal, as a fraction of `mass`.
@@ -64,8 +64,8 @@ def partial_sinkhorn_distances(
     Returns
     -------
     D : ndarray of shape (n_samples_X, n_samples_Y)
-        Distances; float32 when both arguments are, else float64. Infinite where so much mass can
-        only go forbidden ways.
+        Distances; float32 when both arguments are, else float64. Infinite where allowed moves
+        cannot carry the whole `mass`.
     {info}
 
     Raises

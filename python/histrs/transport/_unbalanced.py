@@ -45,13 +45,13 @@ def unbalanced_sinkhorn_distances(
             + \mathrm{reg} \, \mathrm{KL}\Bigl(T \Bigm| \frac{a b^\top}{\sqrt{|a| |b|}}\Bigr)
 
     with :math:`\mathrm{KL}(s \mid t) = \sum s \log(s / t) - s + t` (equation 3.1 of [1]_). Mass is
-    created and destroyed where that is cheaper than moving it; how far a unit moves at most before
-    it is destroyed grows with ``reg_m``. Counts need not be divided by their sum: a change of their
-    unit only changes the unit of the distance.
+    created and destroyed where that is cheaper than moving it. The larger ``reg_m``, the farther
+    mass moves before it is destroyed instead. Counts need not be divided by their sum: a change of
+    their unit only changes the unit of the distance.
 
-    Each iteration moves a constant between both dual variables as well [2]_, so that a large
-    ``reg_m`` converges like transport that keeps its mass; otherwise as
-    `histrs.metrics.sinkhorn_distances`.
+    The iteration is that of `histrs.metrics.sinkhorn_distances`, and also moves a constant between
+    the two dual variables [2]_. With a large ``reg_m``, it therefore converges like balanced
+    transport.
 
     Parameters
     ----------
@@ -62,8 +62,8 @@ def unbalanced_sinkhorn_distances(
     {reg}
     reg_m : float or (float, float)
         Cost of a unit of created or destroyed mass, in the units of `M`; two numbers are for rows
-        of `X` and of `Y`. Infinity, on one side, keeps its marginals; at most a billion times
-        ``reg`` otherwise.
+        of `X` and of `Y`. One of the two may be infinite, which keeps the marginals of that side. A
+        finite number is at most a billion times ``reg``.
     tol : float, default=1e-6
         Largest L1 error of a marginal, as a fraction of :math:`\sqrt{|a| |b|}`.
     {max_iter}
