@@ -51,10 +51,7 @@ def assign(quick: bool) -> Trial:
     def sklearn(_: Any) -> NDArray[np.float64]:
         return _counts(pairwise_distances_argmin(stacked, words), images, n_words)
 
-    sides = [
-        Side(OURS, lambda _: model.transform(images)),
-        Side(SKLEARN, sklearn, peer=True),
-    ]
+    sides = [Side(OURS, lambda _: model.transform(images)), Side(SKLEARN, sklearn, peer=True)]
     targets = [
         Target("3x faster than scikit-learn", lambda m: m.speedup(OURS, SKLEARN), at_least=3)
     ]

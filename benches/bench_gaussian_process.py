@@ -553,12 +553,7 @@ def boosting(quick: bool) -> Trial:
                 Target(f"{name}: time over that of {theirs}", partial(over_peer, name), at_most=1)
                 for name in (ours, levels)
             ),
-            Target(
-                "peak memory",
-                lambda m: m.peak_bytes[ours] / 1e9,
-                at_most=3,
-                unit=" GB",
-            ),
+            Target("peak memory", lambda m: m.peak_bytes[ours] / 1e9, at_most=3, unit=" GB"),
         ],
         checks=[_peers.no_worse_than_boosting(ours), _peers.no_worse_than_boosting(levels)],
         figures=figures,
@@ -669,11 +664,7 @@ def prediction(quick: bool, *, kind: str) -> Trial:
         optimizer=None, **_data.PAPER, noise=NOISE, n_bins=100, random_state=0
     ).fit(X, data.y)
     nearest = IntersectionGPClassifier(
-        optimizer=None,
-        **_data.PAPER,
-        noise=NOISE,
-        n_bins=Bins(100, "nearest"),
-        random_state=0,
+        optimizer=None, **_data.PAPER, noise=NOISE, n_bins=Bins(100, "nearest"), random_state=0
     )
     nearest.fit(X, data.y)
     columns = _histrs.SortedColumns(X, THREADS)

@@ -175,9 +175,7 @@ def relevance(quick: bool) -> Trial:
                 unit="",
             ),
             Target(
-                f"{steps} faster than the {search}",
-                lambda m: m.speedup(steps, search),
-                at_least=1,
+                f"{steps} faster than the {search}", lambda m: m.speedup(steps, search), at_least=1
             ),
         ],
         figures=figures,

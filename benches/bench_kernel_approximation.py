@@ -174,11 +174,7 @@ def exp_chi2(quick: bool, *, dtype: type) -> Trial:
     base_map = AdditiveChi2Map(3)
     ours = ExpChi2Sampler(D, gamma=GAMMA, base_map=base_map, random_state=0).fit(X)
     sides = [
-        Side(
-            "ExpChi2Sampler",
-            lambda _: ours.transform(X),
-            digest=lambda Z: _rmse(Z, K),
-        ),
+        Side("ExpChi2Sampler", lambda _: ours.transform(X), digest=lambda Z: _rmse(Z, K)),
         # A touch of every page of a fresh array.
         Side(PAGES, lambda _: _touched(np.empty((n, D), dtype)), digest=np.shape),
     ]

@@ -158,10 +158,7 @@ METRICS = {
         lambda X: -pairwise.additive_chi2_kernel(X),
     ),
     "exp-chi2": Metric(
-        exp_chi2_kernel,
-        "scikit-learn chi2_kernel",
-        pairwise.chi2_kernel,
-        pairwise.chi2_kernel,
+        exp_chi2_kernel, "scikit-learn chi2_kernel", pairwise.chi2_kernel, pairwise.chi2_kernel
     ),
     "hellinger": Metric(hellinger_kernel, "NumPy, square roots and BLAS", _blas, _blas),
     "jensen-shannon": Metric(

@@ -116,10 +116,7 @@ def histogram_compression(quick: bool) -> Trial:
         warm._starts[:] = kept
         return warm(weights, None)
 
-    losses = {
-        COLD: lambda _: TransportLoss(X, labels, own, **options)(weights, None),
-        WARM: later,
-    }
+    losses = {COLD: lambda _: TransportLoss(X, labels, own, **options)(weights, None), WARM: later}
     if jax is not None:
         peer = jax_loss(X, labels, own, M)
         losses[PEER] = lambda _: peer(weights, None)

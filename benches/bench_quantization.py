@@ -79,9 +79,7 @@ def encode(quick: bool) -> Trial:
                 limit=1e-6,
             )
         ],
-        figures=lambda m: [
-            Figure("a code", m.median(OURS) / (n * n_blocks) * 1e9, "ns"),
-        ],
+        figures=lambda m: [Figure("a code", m.median(OURS) / (n * n_blocks) * 1e9, "ns")],
         note=f"{n:,} x {8 * n_blocks} float32, {n_blocks} blocks of 256 codewords.",
     )
 

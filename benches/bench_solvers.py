@@ -35,12 +35,7 @@ def solvers(quick: bool) -> Trial:
 
     def fit(solver: Solver):
         return lambda _: IntersectionGPRegressor(
-            optimizer=None,
-            **_data.KERNEL,
-            noise=NOISE,
-            tol=tol,
-            solver=solver,
-            random_state=0,
+            optimizer=None, **_data.KERNEL, noise=NOISE, tol=tol, solver=solver, random_state=0
         ).fit(data.X, y)
 
     def differences(results):

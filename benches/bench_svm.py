@@ -171,10 +171,7 @@ row("svm-beside-map", "`IntersectionSVC` beside an explicit map of 7 features a 
 def text(quick: bool) -> Trial:
     """Fits of linear models of words; accuracies are of the later messages."""
     data = _data.gamma_classes(200, 50, 100, 0.3) if quick else _data.newsgroups()
-    models = {
-        BUNDLE: BundleSVC(alpha=1e-5, loss="logistic"),
-        LINEAR: LinearSVC(C=0.5),
-    }
+    models = {BUNDLE: BundleSVC(alpha=1e-5, loss="logistic"), LINEAR: LinearSVC(C=0.5)}
     words = TfidfTransformer(sublinear_tf=True).fit(data.X)
 
     def side(name: str) -> Side:

@@ -168,13 +168,7 @@ for _name, _given in {
         "mixed": True,
         "trials": 20,
     },
-    "tabular-fit-60000": {
-        "n": 60_000,
-        "d": 20,
-        "limits": {},
-        "seconds": 240.0,
-        "most_bytes": 8e9,
-    },
+    "tabular-fit-60000": {"n": 60_000, "d": 20, "limits": {}, "seconds": 240.0, "most_bytes": 8e9},
 }.items():
     _size = f"{_given['n']:,} x {_given['d']}{', mixed' if 'mixed' in _given else ''}"
     row(_name, f"TabularGP: fit, {_size}")(partial(fit, **_given))

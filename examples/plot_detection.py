@@ -79,13 +79,7 @@ else:
 
 # %%
 # The model has one component with four parts. The fit also learns the codebooks.
-detector = PartDetector(
-    n_components=1,
-    n_parts=4,
-    n_root_rounds=1,
-    n_part_rounds=1,
-    random_state=0,
-)
+detector = PartDetector(n_components=1, n_parts=4, n_root_rounds=1, n_part_rounds=1, random_state=0)
 detector.fit(train, boxes_train)
 precision = detector.score(test, boxes_test)
 print(f"average precision {precision:.3f}")

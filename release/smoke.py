@@ -144,10 +144,7 @@ def main() -> None:
         files(rng, Path(folder))
     if sys.platform != "emscripten":
         info = subprocess.run(
-            [sys.executable, "-m", "histrs", "--info"],
-            capture_output=True,
-            text=True,
-            check=True,
+            [sys.executable, "-m", "histrs", "--info"], capture_output=True, text=True, check=True
         )
         check(histrs.__version__ in info.stdout, "histrs --info")
         print(info.stdout)

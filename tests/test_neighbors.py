@@ -13,12 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.utils import get_tags
 
 from histrs import metrics
-from histrs.metrics import (
-    airm_distances,
-    emd_distances,
-    jbld_distances,
-    sinkhorn_distances,
-)
+from histrs.metrics import airm_distances, emd_distances, jbld_distances, sinkhorn_distances
 from histrs.metrics._bounds import airm_bounds, emd_bounds, sinkhorn_bounds
 from histrs.metrics._registry import METRICS as EVERY_METRIC
 from histrs.neighbors import MetricKNNClassifier, MetricKNNRegressor, _space

@@ -7,13 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.linear_model import Lasso, Ridge, RidgeClassifier, RidgeCV
 
-from histrs.streaming import (
-    MomentGroupLasso,
-    MomentLasso,
-    Moments,
-    PCARidge,
-    PCARidgeClassifier,
-)
+from histrs.streaming import MomentGroupLasso, MomentLasso, Moments, PCARidge, PCARidgeClassifier
 
 PARTS = ("m", "H", "v", "y_sum", "y_squares")
 

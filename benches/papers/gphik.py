@@ -874,11 +874,7 @@ def figure_13(run: Run) -> tuple[Points, str]:
             (X, y), (X_test, y_test) = drawn(n), drawn(250)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                for name, weights in (
-                    (weighted, "ard"),
-                    (stopped, "relevance"),
-                    (plain, None),
-                ):
+                for name, weights in ((weighted, "ard"), (stopped, "relevance"), (plain, None)):
                     kernel = Intersection(feature_weights=weights, intercept_variance=0.0)
                     model = process(optimizer="l-bfgs-b", kernel=kernel).fit(X, y)
                     found = {"accuracy": 100 * float(model.score(X_test, y_test))}
@@ -1205,9 +1201,7 @@ def judge_active(points: Points) -> list[Claim]:
     figures = f"(difference {alike:+.4f} ± {error:.4f})"
     claims.append(
         claim(
-            abs(alike) < 0.005,
-            f"both learn alike {figures}",
-            f"they do not learn alike {figures}",
+            abs(alike) < 0.005, f"both learn alike {figures}", f"they do not learn alike {figures}"
         )
     )
     mean, error = gain("variance", "mean")

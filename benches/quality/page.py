@@ -12,22 +12,11 @@ from benches.quality.fits import GAPS, LIMIT
 from benches.quality.models import MODELS
 from benches.quality.scores import INTERVALS
 from benches.quality.splits import OFTEN
-from benches.quality.summary import (
-    FIRST,
-    OURS,
-    SIZE_NAMES,
-    Comparison,
-    compared,
-    means,
-    with_error,
-)
+from benches.quality.summary import FIRST, OURS, SIZE_NAMES, Comparison, compared, means, with_error
 from benches.quality.tables import Table, listed
 
 # What is compared, and by which score.
-_KINDS = (
-    ("numbers", ("RMSE", "CRPS", "NLPD")),
-    ("classes", ("log loss",)),
-)
+_KINDS = (("numbers", ("RMSE", "CRPS", "NLPD")), ("classes", ("log loss",)))
 _LARGE = ("3000", "10000", "full")
 _TITLES = {
     "RMSE": "root mean square error",
@@ -35,10 +24,7 @@ _TITLES = {
     "NLPD": "negative log density",
     "log loss": "log loss",
 }
-_USES = {
-    "held": "Tables not used to choose defaults",
-    "tuning": "Tables used to choose defaults",
-}
+_USES = {"held": "Tables not used to choose defaults", "tuning": "Tables used to choose defaults"}
 # Coverage of 95% that is near enough, in every quarter.
 _NEAR = (0.91, 0.98)
 

@@ -53,10 +53,7 @@ def crowded(strategy, seed):
 
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
-for ax, run, strategies in [
-    (axes[0], digits, STYLES),
-    (axes[1], crowded, ["variance", "random"]),
-]:
+for ax, run, strategies in [(axes[0], digits, STYLES), (axes[1], crowded, ["variance", "random"])]:
     for strategy in strategies:
         runs = [run(strategy, seed) for seed in range(5)]
         n, curve = runs[0][0], np.mean([values for _, values in runs], axis=0)

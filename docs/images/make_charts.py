@@ -59,18 +59,8 @@ def panel(x: float, y: float, title: str, command: str, rows: Rows, unit: str) -
 
 
 PANELS = [
-    (
-        "Tables: mean rank of seven by log loss",
-        "benches.quality",
-        mean_ranks("log loss"),
-        "",
-    ),
-    (
-        "Tables: mean rank of seven by RMSE",
-        "benches.quality",
-        mean_ranks("RMSE"),
-        "",
-    ),
+    ("Tables: mean rank of seven by log loss", "benches.quality", mean_ranks("log loss"), ""),
+    ("Tables: mean rank of seven by RMSE", "benches.quality", mean_ranks("RMSE"), ""),
     (
         "Chi-square features, 4,000 x 784",
         "benches chi2-map-f64",

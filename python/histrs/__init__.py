@@ -45,9 +45,7 @@ if TYPE_CHECKING:
         svm,
         transport,
     )
-    from histrs import (
-        testing as testing,
-    )
+    from histrs import testing as testing
     from histrs.gaussian_process._saved import load
 
 # An unusable environment (HISTRS_SIMD) is better reported now than in the middle of a fit.

@@ -170,10 +170,7 @@ def as_rows(weights: Array, copies: Array | None = None) -> Array:
 
 
 def likely_inverse_temperature(
-    distances: Array,
-    indices: NDArray[Any],
-    weights: Array,
-    copies: Array | None = None,
+    distances: Array, indices: NDArray[Any], weights: Array, copies: Array | None = None
 ) -> float:
     """Return the factor of distances to classes at which their softmax makes labels most likely.
 

@@ -267,11 +267,7 @@ def sparse_codes(
 class ExpChi2Features:
     @staticmethod
     def structured(
-        map: AdditiveMap,
-        n_columns: int,
-        signs: NDArray[np.int8],
-        n_projections: int,
-        gamma: float,
+        map: AdditiveMap, n_columns: int, signs: NDArray[np.int8], n_projections: int, gamma: float
     ) -> ExpChi2Features: ...
     @staticmethod
     def dense(
@@ -380,11 +376,7 @@ class ShapeFunctions:
     def __new__(cls, columns: SortedColumns, alpha: _Float64, n_threads: int) -> ShapeFunctions: ...
     def evaluate(self, x: _Histograms, n_threads: int) -> _Float64: ...
     def evaluate_transformed(
-        self,
-        x: _Histograms,
-        transform: Transform,
-        weights: _Float64 | None,
-        n_threads: int,
+        self, x: _Histograms, transform: Transform, weights: _Float64 | None, n_threads: int
     ) -> _Float64: ...
     def column(self, d: int) -> tuple[_Float64, _Float64]: ...
     def intercepts_and_slopes(self, d: int) -> tuple[_Float64, _Float64]: ...
@@ -435,11 +427,7 @@ class LookupTable:
     def n_bytes(self) -> int: ...
 
 def hog_pyramid(
-    image: NDArray[np.float32],
-    cell_size: int,
-    scales: _Float64,
-    padding: int,
-    n_threads: int,
+    image: NDArray[np.float32], cell_size: int, scales: _Float64, padding: int, n_threads: int
 ) -> tuple[NDArray[np.float32], list[tuple[int, int]]]: ...
 def distance_transform(
     scores: NDArray[np.float32], deformation: tuple[float, float, float, float]
@@ -448,8 +436,7 @@ def distance_transform(
 @final
 class PartModel:
     def __new__(
-        cls,
-        components: Sequence[tuple[NDArray[np.float32], float, Sequence[_Part]]],
+        cls, components: Sequence[tuple[NDArray[np.float32], float, Sequence[_Part]]]
     ) -> PartModel: ...
     def placements(
         self,
@@ -479,18 +466,10 @@ def svm_epoch(
     n_threads: int,
 ) -> _Float64: ...
 def svm_scores(
-    x: _Histograms,
-    coef: _Float64,
-    units: tuple[_Float64, _Float64] | None,
-    n_threads: int,
+    x: _Histograms, coef: _Float64, units: tuple[_Float64, _Float64] | None, n_threads: int
 ) -> NDArray[Any]: ...
 def svm_line_losses(
-    loss: str,
-    start: _Float64,
-    end: _Float64,
-    targets: _Targets,
-    points: _Float64,
-    n_threads: int,
+    loss: str, start: _Float64, end: _Float64, targets: _Targets, points: _Float64, n_threads: int
 ) -> tuple[_Float64, _Float64]: ...
 def svm_line_minima(
     loss: str,
@@ -562,12 +541,7 @@ class KnotProjection:
 class CoordinateDescent:
     def __new__(cls, columns: SortedColumns, n_threads: int) -> CoordinateDescent: ...
     def descend(
-        self,
-        alpha: _Float64,
-        y: _Float64,
-        s: _Float64,
-        order: NDArray[np.int64],
-        n_threads: int,
+        self, alpha: _Float64, y: _Float64, s: _Float64, order: NDArray[np.int64], n_threads: int
     ) -> _Float64: ...
 
 @final

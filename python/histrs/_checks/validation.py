@@ -16,10 +16,7 @@ from scipy import sparse
 from sklearn import utils
 from sklearn.base import is_classifier
 from sklearn.utils import validation
-from sklearn.utils._openmp_helpers import (
-    _openmp_effective_n_threads,
-    _openmp_parallelism_enabled,
-)
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads, _openmp_parallelism_enabled
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import type_of_target
 

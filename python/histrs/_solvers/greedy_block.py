@@ -66,12 +66,7 @@ def greedy_block(
 
 
 def _one_pass(
-    x: Array,
-    r: Array,
-    tol: float,
-    n_blocks: int,
-    columns: Callable[[Rows], Array],
-    diagonal: Array,
+    x: Array, r: Array, tol: float, n_blocks: int, columns: Callable[[Rows], Array], diagonal: Array
 ) -> None:
     """Solve sub-problems until no entry of the residual `r` is above `tol`; changes `x` and `r`."""
     n_candidates = min(_CANDIDATES, len(x))

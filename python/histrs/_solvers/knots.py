@@ -50,11 +50,7 @@ class Knots:
         return made
 
     def _factorise(
-        self,
-        projection: _histrs.KnotProjection,
-        s: float,
-        n_threads: int,
-        row_scale: Array | None,
+        self, projection: _histrs.KnotProjection, s: float, n_threads: int, row_scale: Array | None
     ) -> None:
         self._s = s
         self._n_threads = n_threads

@@ -8,11 +8,7 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.mixture import GaussianMixture
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions

@@ -241,9 +241,7 @@ class PartDetector(BaseEstimator):
             groups = aspect_groups(all_boxes, self.n_components)
             sizes = root_sizes(all_boxes, groups, self.cell_size)
             training = Training(
-                [without_weights(size, settings.tail) for size in sizes],
-                settings,
-                float(self.C),
+                [without_weights(size, settings.tail) for size in sizes], settings, float(self.C)
             )
             of_images = np.split(groups, np.cumsum([len(each) for each in own])[:-1])
             n_rounds = 1 + self.n_root_rounds + (self.n_part_rounds if self.n_parts else 0)

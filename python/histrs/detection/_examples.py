@@ -12,14 +12,7 @@ from numpy.typing import NDArray
 from histrs import _histrs
 from histrs.detection._evaluation import overlaps
 from histrs.detection._images import Boxes
-from histrs.detection._model import (
-    MARGIN,
-    N_DEFORMATIONS,
-    PADDING,
-    Component,
-    Placements,
-    boxes_of,
-)
+from histrs.detection._model import MARGIN, N_DEFORMATIONS, PADDING, Component, Placements, boxes_of
 from histrs.detection._pyramid import Pyramid, pyramid_of, pyramid_scales
 from histrs.quantization import ProductQuantizer
 

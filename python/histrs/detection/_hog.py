@@ -75,7 +75,7 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "cell_size": [Interval(Integral, 1, None, closed="left")],
+        "cell_size": [Interval(Integral, 1, None, closed="left")]
     }
 
     def __init__(self, cell_size: int = 8, *, n_jobs: int | None = None) -> None:
@@ -167,11 +167,7 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
         if sizes.size == 0:
             raise ValueError("scales is empty: give at least one positive scale.")
         cells, shapes = _histrs.hog_pyramid(
-            pixels,
-            self.cell_size,
-            sizes,
-            0,
-            count_threads(self.n_jobs),
+            pixels, self.cell_size, sizes, 0, count_threads(self.n_jobs)
         )
         edges = np.cumsum([rows * columns for rows, columns in shapes])[:-1]
         return [

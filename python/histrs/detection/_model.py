@@ -77,10 +77,7 @@ class Placements:
 
 
 def boxes_of(
-    numbers: NDArray[np.int32],
-    scales: Array,
-    sizes: NDArray[np.int64],
-    cell_size: int,
+    numbers: NDArray[np.int32], scales: Array, sizes: NDArray[np.int64], cell_size: int
 ) -> Boxes:
     """Return the boxes of roots: without the margin, in pixels of the image."""
     unit = cell_size / scales[numbers[:, 1]][:, None]

@@ -203,11 +203,7 @@ class Training:
             self.negatives[c] = Examples([bad[hardest]], [bad_away[hardest]])
 
     def _with(
-        self,
-        component: Component,
-        coef: Array,
-        deformations: Array,
-        bias: float,
+        self, component: Component, coef: Array, deformations: Array, bias: float
     ) -> Component:
         cells = coef.reshape(-1, *self.settings.tail).astype(np.float32)
         n_root = int(np.prod(component.root.shape[:2]))

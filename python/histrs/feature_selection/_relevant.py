@@ -34,12 +34,7 @@ from histrs._threads import blas_threads_at_most
 from histrs._typing import Array, Matrix
 from histrs._warnings import warn
 from histrs._weights import classes_of, encode
-from histrs.feature_selection._inclusion import (
-    Chain,
-    gains_alone,
-    least_false,
-    rotated,
-)
+from histrs.feature_selection._inclusion import Chain, gains_alone, least_false, rotated
 from histrs.feature_selection._shapes import N_SHAPES, shapes_of
 
 # Rows whose components are in memory at once, where only sums of products are needed.

@@ -63,9 +63,7 @@ from histrs.gaussian_process._posterior.tables import export_tables
 from histrs.gaussian_process._precision import in_precision_of_rows
 from histrs.gaussian_process._rows import GivenRows, telling
 from histrs.gaussian_process._state import replaced_whole
-from histrs.gaussian_process._systems.rows import (
-    rows_to_forget,
-)
+from histrs.gaussian_process._systems.rows import rows_to_forget
 from histrs.gaussian_process._systems.system import System
 
 P = ParamSpec("P")

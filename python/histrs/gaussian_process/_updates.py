@@ -85,10 +85,7 @@ def _insert(model: Any, X: Any, y: NDArray[Any], weights: Array | None) -> None:
 
 
 def _solve(
-    model: Any,
-    targets: NDArray[Any],
-    start: Array,
-    systems_of: Callable[[int], tuple[System, ...]],
+    model: Any, targets: NDArray[Any], start: Array, systems_of: Callable[[int], tuple[System, ...]]
 ) -> None:
     """Solve for the targets of rows that changed, by systems of so many outputs."""
     Y, weights = model._standardised(targets, start)

@@ -644,11 +644,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
             )
 
     def _extend(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None,
-        declared: ArrayLike | None,
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, declared: ArrayLike | None
     ) -> None:
         self._check_declared(declared)
         labels = checked_labels(validate_targets(self, y))

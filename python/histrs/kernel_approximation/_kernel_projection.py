@@ -80,9 +80,7 @@ class KernelProjectionMap(LandmarkMap):
     0.001
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **LandmarkMap._parameter_constraints,
-    }
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {**LandmarkMap._parameter_constraints}
 
     def __init__(
         self,

@@ -9,11 +9,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.cluster import KMeans
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions

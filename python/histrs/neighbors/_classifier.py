@@ -96,7 +96,7 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **BaseMetricKNN._parameter_constraints,
+        **BaseMetricKNN._parameter_constraints
     }
 
     classes_: Any

@@ -46,9 +46,7 @@ def nearest(D: NDArray[Any], k: int) -> Found:
 
 
 def nearest_by_bounds(
-    bounds: Array,
-    of_pairs: Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[Any]],
-    k: int,
+    bounds: Array, of_pairs: Callable[[NDArray[np.intp], NDArray[np.intp]], NDArray[Any]], k: int
 ) -> Found:
     """Return what `nearest` would, computing only distances that `bounds` leave open.
 

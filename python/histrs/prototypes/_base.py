@@ -106,10 +106,7 @@ class PrototypeClassifier(ClassifierMixin, BaseEstimator):
 
     @overload
     def kneighbors(
-        self,
-        X: ArrayLike | Matrix,
-        n_neighbors: int = 1,
-        return_distance: Literal[True] = True,
+        self, X: ArrayLike | Matrix, n_neighbors: int = 1, return_distance: Literal[True] = True
     ) -> tuple[NDArray[Any], NDArray[np.intp]]: ...
     @overload
     def kneighbors(

@@ -20,7 +20,7 @@ class CondensingRule(SelectedPrototypes):
     """A rule that begins with samples in random order, and says how far it is."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SelectedPrototypes._parameter_constraints,
+        **SelectedPrototypes._parameter_constraints
     }
 
     def __init__(
@@ -140,9 +140,7 @@ class ReducedNN(CondensingRule):
 
 
 def condense(
-    training: Training,
-    random: np.random.RandomState,
-    progress: Callable[[str], None] | None = None,
+    training: Training, random: np.random.RandomState, progress: Callable[[str], None] | None = None
 ) -> Indices:
     """Return indices of samples that classify all others right, in the order of their choice.
 

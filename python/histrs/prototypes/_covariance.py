@@ -27,13 +27,7 @@ from histrs._weights import ClassWeight, encode, in_units_of_mean
 from histrs.metrics import jbld_distances
 from histrs.neighbors._search import in_precision
 from histrs.neighbors._space import Space
-from histrs.prototypes._base import (
-    COMPRESSION_CONSTRAINTS,
-    Indices,
-    InSpace,
-    Labels,
-    Training,
-)
+from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Indices, InSpace, Labels, Training
 from histrs.prototypes._class_means import class_means
 from histrs.prototypes._covariance_loss import make_loss, prototypes, whitened
 from histrs.prototypes._docs import LEARNED_PROTOTYPES, SELECTED_PROTOTYPES
@@ -319,11 +313,7 @@ class CovarianceCompressor(LearnedPrototypes, InSpace):
         return Start(matrices, labels, jbld_distances(X, matrices, n_jobs=self.n_jobs))
 
     def _choose_gamma(
-        self,
-        training: Training,
-        distances: Array,
-        weights: Array | None,
-        random: RandomState,
+        self, training: Training, distances: Array, weights: Array | None, random: RandomState
     ) -> float:
         if not isinstance(self.gamma, str):
             return float(self.gamma)

@@ -65,10 +65,7 @@ def decisive_costs(
         found = reg * bounds.values - own
 
         def improve(
-            indices: Pairs,
-            level: tuple[float, bool],
-            bounds: _Bounds = bounds,
-            start: int = start,
+            indices: Pairs, level: tuple[float, bool], bounds: _Bounds = bounds, start: int = start
         ) -> Array:
             of, columns = indices
             costs_of = solve(start + of, columns, bounds.scalings(of, columns), *level)
@@ -115,12 +112,7 @@ class _Solver:
         self._options = options
 
     def __call__(
-        self,
-        rows: Indices,
-        columns: Indices,
-        starts: NDArray[np.float32],
-        tol: float,
-        double: bool,
+        self, rows: Indices, columns: Indices, starts: NDArray[np.float32], tol: float, double: bool
     ) -> Array:
         found = sinkhorn_of_pairs(
             *self._pairs[double],

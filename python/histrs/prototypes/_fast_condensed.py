@@ -58,7 +58,7 @@ class FastCondensedNN(SelectedPrototypes):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        **SelectedPrototypes._parameter_constraints,
+        **SelectedPrototypes._parameter_constraints
     }
 
     def __init__(

@@ -35,12 +35,7 @@ from histrs._warnings import warn
 from histrs._weights import ClassWeight, encode, in_units_of_mean
 from histrs.neighbors._search import Found, nearest
 from histrs.neighbors._space import Space
-from histrs.prototypes._base import (
-    COMPRESSION_CONSTRAINTS,
-    Indices,
-    Labels,
-    Training,
-)
+from histrs.prototypes._base import COMPRESSION_CONSTRAINTS, Indices, Labels, Training
 from histrs.prototypes._decisive import FEWEST_ROWS, decisive_costs
 from histrs.prototypes._descent import descend
 from histrs.prototypes._divergence import (

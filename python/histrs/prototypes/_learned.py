@@ -33,10 +33,7 @@ Init: TypeAlias = Literal["subset", "rmhc"]
 _EXCHANGES = 500
 
 # With more, the square of gamma overflows in the loss.
-GAMMA_CONSTRAINTS = [
-    Interval(Real, 0, 1e50, closed="right"),
-    StrOptions({"scale", "cv", "optuna"}),
-]
+GAMMA_CONSTRAINTS = [Interval(Real, 0, 1e50, closed="right"), StrOptions({"scale", "cv", "optuna"})]
 
 
 def draw_start(training: Training, compression: float, init: Init, random: RandomState) -> Indices:

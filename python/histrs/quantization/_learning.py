@@ -50,11 +50,7 @@ class Learner:
             self.progress,
         )
         codebooks = _codebooks.refine(
-            rows,
-            offsets,
-            codebooks,
-            metric,
-            lambda codebooks: self.blocks.nearest(rows, codebooks),
+            rows, offsets, codebooks, metric, lambda codebooks: self.blocks.nearest(rows, codebooks)
         )
         return codebooks, n_iter
 

@@ -12,11 +12,7 @@ from typing import Any, ClassVar, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from sklearn.base import (
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    _fit_context,
-)
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
@@ -43,11 +39,7 @@ from histrs.quantization import _codebooks
 from histrs.quantization._archived import MOST_CODES, parts_of, state_of
 from histrs.quantization._coder import Blocks, Coder, Codes, gathered
 from histrs.quantization._learning import Learner, counts_of, moved
-from histrs.quantization._metrics import (
-    METRICS,
-    CodeMetric,
-    inner_product,
-)
+from histrs.quantization._metrics import METRICS, CodeMetric, inner_product
 from histrs.quantization._rotation import rotated
 from histrs.streaming._names import ColumnNames
 from histrs.streaming._readers import reader_of

@@ -29,11 +29,7 @@ def reranked(
     inner, dtype = metric == "inner_product", np.result_type(X, stored)
     candidates = np.sort(candidates, axis=1)
     values = _histrs.candidate_values(
-        stored.astype(dtype, copy=False),
-        X.astype(dtype, copy=False),
-        candidates,
-        inner,
-        n_threads,
+        stored.astype(dtype, copy=False), X.astype(dtype, copy=False), candidates, inner, n_threads
     )
     check_range(values, first, "compared with the indexed rows")
     best = np.argsort(-values if inner else values, axis=1, kind="stable")[:, :k]

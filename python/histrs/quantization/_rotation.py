@@ -170,11 +170,7 @@ class _Alternation:
 
 
 def _updated(
-    X: Array,
-    codes: NDArray[Any],
-    codebooks: Array,
-    rotation: Array,
-    offsets: NDArray[np.int64],
+    X: Array, codes: NDArray[Any], codebooks: Array, rotation: Array, offsets: NDArray[np.int64]
 ) -> tuple[Array, Array, float]:
     """Return the means of rotated rows, `X^T Y` with the rows `Y` they stand for, and `|Y|^2`."""
     codebooks, product, squares = codebooks.copy(), np.empty_like(rotation), 0.0

@@ -65,7 +65,7 @@ class CommonRange(StackProjection):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "tol": [Interval(Real, 0, 1, closed="left"), None],
+        "tol": [Interval(Real, 0, 1, closed="left"), None]
     }
 
     def __init__(self, tol: float | None = None) -> None:

@@ -81,7 +81,7 @@ class Covariances(TransformerMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "shrinkage": [NameOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")],
+        "shrinkage": [NameOptions({"scm", "oas", "lwf"}), Interval(Real, 0, 1, closed="both")]
     }
 
     def __init__(self, shrinkage: Shrinkage = "oas", *, n_jobs: int | None = None) -> None:

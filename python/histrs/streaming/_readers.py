@@ -26,13 +26,7 @@ from histrs._distributed.rows import is_dask, partitions_with
 from histrs._frames import frame_of
 from histrs.streaming._names import ColumnNames
 from histrs.streaming._rows import ROW_CHECKS, Chunk, Rows, n_columns, set_n_features
-from histrs.streaming._tables import (
-    OpenTable,
-    as_table,
-    n_lines,
-    named_columns,
-    table_chunks,
-)
+from histrs.streaming._tables import OpenTable, as_table, n_lines, named_columns, table_chunks
 from histrs.streaming._weights import weights_of
 
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from histrs._estimator import documented
 from histrs.streaming._docs import STREAMS
-from histrs.streaming._linear import (
-    MomentRegressor,
-)
+from histrs.streaming._linear import MomentRegressor
 from histrs.streaming._ridge_on_components import RidgeOnComponents
 
 

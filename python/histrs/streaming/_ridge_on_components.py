@@ -12,10 +12,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from histrs._typing import Array
 from histrs._warnings import warn
 from histrs.streaming._blocks import block_components, block_path, block_sizes
-from histrs.streaming._linear import (
-    LinearModel,
-    check_labelled,
-)
+from histrs.streaming._linear import LinearModel, check_labelled
 from histrs.streaming._moments import Moments, moments_of
 from histrs.streaming._path import SMALLEST_ALPHA, RidgePath
 from histrs.streaming._principal import check_n_components
@@ -32,11 +29,7 @@ class RidgeOnComponents(LinearModel):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left"), "array-like", None],
-        "alphas": [
-            StrOptions({"auto"}),
-            "array-like",
-            Interval(Real, 0, None, closed="neither"),
-        ],
+        "alphas": [StrOptions({"auto"}), "array-like", Interval(Real, 0, None, closed="neither")],
         "selection": [StrOptions({"auto", "gcv", "loo"})],
         "blocks": ["array-like", StrOptions({"union"}), None],
     }

@@ -11,14 +11,7 @@ from numpy.typing import NDArray
 
 from histrs._checks.sparse import is_sparse
 from histrs._distributed.answers import in_task
-from histrs._distributed.cluster import (
-    computed,
-    delayed_call,
-    kept,
-    lazy,
-    placed,
-    total,
-)
+from histrs._distributed.cluster import computed, delayed_call, kept, lazy, placed, total
 from histrs._distributed.rows import Part, as_rows, partitions, rows_of_blocks
 from histrs._typing import Array
 from histrs.svm._rows import Rows

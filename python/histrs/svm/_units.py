@@ -178,8 +178,7 @@ class Units:
             found, constant = Columns.of(X, spread=self.spread, n_threads=n_threads, before=before)
             new, pending = pending & ~constant, pending & constant
             columns = Columns(
-                np.where(new, found.offset, columns.offset),
-                np.where(new, found.unit, columns.unit),
+                np.where(new, found.offset, columns.offset), np.where(new, found.unit, columns.unit)
             )
         X = columns.change(X)
         units = replace(self, columns=columns, pending=pending)

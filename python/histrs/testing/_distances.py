@@ -28,10 +28,7 @@ from histrs.testing._common import (
 Kind: TypeAlias = Literal["any", "metric", "pseudometric", "discrete", "grid", "squared", "cost"]
 
 _KINDS = ("metric", "pseudometric", "discrete", "grid", "squared", "cost")
-_SCALES = {
-    "float32": {"tiny": 1e-30, "huge": 1e30},
-    "float64": {"tiny": 1e-300, "huge": 1e300},
-}
+_SCALES = {"float32": {"tiny": 1e-30, "huge": 1e30}, "float64": {"tiny": 1e-300, "huge": 1e300}}
 _SPREAD = 2.0**18  # the largest squared distance drawn is 3 * 255**2
 
 

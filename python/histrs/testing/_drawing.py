@@ -12,15 +12,7 @@ from hypothesis.strategies import SearchStrategy
 from numpy.typing import NDArray
 from scipy import sparse
 
-from histrs.testing._common import (
-    LAYOUTS,
-    Size,
-    draw_bytes,
-    lay_out,
-    named,
-    option,
-    sizes,
-)
+from histrs.testing._common import LAYOUTS, Size, draw_bytes, lay_out, named, option, sizes
 
 _FORMATS = {
     "any": ("dense", "csr_array", "csr_matrix"),
@@ -30,10 +22,7 @@ _FORMATS = {
     "csr_matrix": ("csr_matrix",),
 }
 _FLAWS = ("unsorted", "duplicates", "explicit zeros")
-SCALES = {
-    "float32": {"tiny": 1e-30, "huge": 1e30},
-    "float64": {"tiny": 1e-300, "huge": 1e30},
-}
+SCALES = {"float32": {"tiny": 1e-30, "huge": 1e30}, "float64": {"tiny": 1e-300, "huge": 1e30}}
 SPREAD = 1024.0  # drawn values lie within this factor of the scale
 _MAX_POOL = 32  # values drawn one by one; more distinct values than this are computed
 

@@ -26,10 +26,7 @@ from histrs.testing._common import (
 )
 
 # Determinants of small matrices should still be representable.
-_SCALES = {
-    "float32": {"tiny": 1e-12, "huge": 1e12},
-    "float64": {"tiny": 1e-100, "huge": 1e100},
-}
+_SCALES = {"float32": {"tiny": 1e-12, "huge": 1e12}, "float64": {"tiny": 1e-100, "huge": 1e100}}
 
 
 def spd_matrices(

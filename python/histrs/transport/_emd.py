@@ -110,13 +110,7 @@ def emd_distances(
 
 
 @numbers_checked
-def emd_plan(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    M: ArrayLike,
-    mass: float | None = None,
-) -> Vector:
+def emd_plan(a: ArrayLike, b: ArrayLike, *, M: ArrayLike, mass: float | None = None) -> Vector:
     r"""Compute the exact transport plan between two histograms, or parts of them.
 
     .. math::
@@ -244,10 +238,7 @@ def _solver(n_jobs: int | None) -> Solve:
 
 
 def check_problem(
-    X: ArrayLike | Matrix,
-    Y: ArrayLike | Matrix | None,
-    M: ArrayLike,
-    n_jobs: int | None,
+    X: ArrayLike | Matrix, Y: ArrayLike | Matrix | None, M: ArrayLike, n_jobs: int | None
 ) -> tuple[Matrix, Matrix | None, Array]:
     """Return histograms of one mass and their cost matrix, or raise at the first bad entry."""
     X, Y = check_pair(X, Y)

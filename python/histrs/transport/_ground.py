@@ -207,11 +207,7 @@ def grid_ground_distance(
 
 
 def _cyclic_distances(
-    lengths: tuple[int, ...],
-    metric: Metric,
-    power: float,
-    widths: Array,
-    cyclic: NDArray[np.bool_],
+    lengths: tuple[int, ...], metric: Metric, power: float, widths: Array, cyclic: NDArray[np.bool_]
 ) -> Array:
     """Return distances of which those along some axes go the shorter way round."""
     positions = np.indices(lengths).reshape(len(lengths), -1)

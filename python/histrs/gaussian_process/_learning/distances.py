@@ -186,11 +186,7 @@ def learn(
 
 
 def _descended(
-    evidence: _Evidence,
-    start: Array,
-    first: _Found,
-    inverse: Array,
-    bounds: tuple[Array, Array],
+    evidence: _Evidence, start: Array, first: _Found, inverse: Array, bounds: tuple[Array, Array]
 ) -> tuple[Array, tuple[float, Array], Array]:
     """Search from `start`, where `first` was found (BFGS).
 

@@ -13,12 +13,7 @@ from numpy.typing import NDArray
 from histrs._solvers.block_cg import largest_entries
 from histrs._solvers.row_scale import scaled
 from histrs._typing import Array, Matrix
-from histrs.gaussian_process._bound.pairs import (
-    PairKernel,
-    cell_among,
-    dense_columns,
-    grids_of,
-)
+from histrs.gaussian_process._bound.pairs import PairKernel, cell_among, dense_columns, grids_of
 from histrs.gaussian_process._kernels.additive import check_pairs
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, Scales
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood, Likelihood

@@ -64,11 +64,7 @@ class CachedVariance:
     those rows, each by the coefficients of the others. `score` has a column for each direction.
     """
 
-    def __init__(
-        self,
-        system: System,
-        n_solved: int | None = None,
-    ) -> None:
+    def __init__(self, system: System, n_solved: int | None = None) -> None:
         self._system = system
         n = len(system.diagonal)
         # A seed of its own: variances must not change from call to call.

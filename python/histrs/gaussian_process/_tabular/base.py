@@ -176,11 +176,7 @@ class BaseTabularGP(BaseEstimator):
     # ---- a fit -------------------------------------------------------------------------------
 
     def _targets(
-        self,
-        rows: TableRows,
-        weights: Array | None,
-        stays: Array | None,
-        progress: StageProgress,
+        self, rows: TableRows, weights: Array | None, stays: Array | None, progress: StageProgress
     ) -> Targets:
         """Return rows and weights, of which targets are yet to come."""
         n, random = len(rows.values), check_random_state(self.random_state)
