@@ -316,7 +316,7 @@ def test_rows_whose_sum_is_beyond_the_unit_of_the_first_fit_are_refused(rng):
     model = MinMaxGPRegressor(optimizer=None, random_state=0).fit(1e-300 * X, y)
     for call in (lambda: model.predict(1e100 * X, return_std=True),
                  lambda: model.partial_fit(1e100 * X, y)):  # fmt: skip
-        with pytest.raises(ValueError, match="times that of the rows of the first fit"):
+        with pytest.raises(ValueError, match="the mean of the first fit: give rows of one scale"):
             call()
     assert np.isfinite(model.predict(1e-300 * X)).all()
 

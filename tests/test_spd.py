@@ -666,6 +666,6 @@ def test_a_single_matrix_and_raw_signals_are_recognised(rng, model):
     call = model.predict if hasattr(model, "predict") else model.transform
     with pytest.raises(ValueError, match=r"shape \(4, 4\), that of a single matrix: .* A\[None\]"):
         call(X[0])
-    with pytest.raises(ValueError, match=r"signals of shape .* become matrices by spd\.Covar"):
+    with pytest.raises(ValueError, match=r"Signals of shape .* become matrices by spd\.Covar"):
         call(rng.standard_normal((5, 4, 30)))
     assert len(call(X[:1])) == 1

@@ -443,7 +443,7 @@ def test_what_is_refused(rng):
     model = SPDGPRegressor(**GIVEN, random_state=0).fit(X, y)
     with pytest.raises(ValueError, match="single matrix"):
         model.predict(X[0])
-    with pytest.raises(ValueError, match="signals of shape"):
+    with pytest.raises(ValueError, match="Signals of shape"):
         SPDGPRegressor(random_state=0).fit(rng.standard_normal((5, 3, 30)), y[:5])
 
 
