@@ -83,9 +83,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     r"""Gaussian process classifier with any kernel.
 
     For every class a Gaussian process with the covariance of `GPRegressor` is fitted to targets +1
-    for the class and -1 for all others. Scores are calibrated on predictions of left-out training
-    rows. If the matrix is factorised, rows are left out one by one, in closed form. Otherwise a
-    tenth is left out at a time.
+    for the class and -1 for all others. Scores are calibrated on predictions of left-out rows. If
+    the matrix is factorised, rows are left out one by one, in closed form. Otherwise a tenth is
+    left out at a time. Further attributes are those of `GPRegressor`.
 
     Parameters
     ----------
@@ -101,15 +101,14 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     calibration_ : tuple of ndarray
         With `calibration`: ``(matrix, offset)``, which turn posterior means into logits.
     Y_fit_ : ndarray of shape (n_samples, n_outputs)
-        +1 for the class of an output and -1 for others. Other attributes are those of
-        `GPRegressor`.
+        +1 for the class of an output and -1 for others.
     {n_features_in_}
     {feature_names_in_}
 
     See Also
     --------
     GPRegressor : The same for real targets.
-    TabularGPClassifier : For tables with categories and missing values.
+    TabularGPClassifier : For tables with categories.
 
     Examples
     --------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 _NOISE = """
 noise : float or array-like of shape (n_outputs,), default=0.1
-    Variance of the noise for targets of variance 1, from which the search starts.
+    Variance of the noise at the start of the search, for targets of variance 1.
 noise_bounds : pair or "fixed", default=(1e-6, 1e12)
     Least and greatest noise in the search; "fixed" leaves it as given.
 """
@@ -17,13 +17,13 @@ _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
 default="auto"
     "leave-one-out" minimises the error of left-out rows; "auto" takes it for the kernels "tangent"
-    and "logeuclid" of covariance matrices. The others maximise the marginal likelihood; None keeps
-    the given values.
+    and "logeuclid" of covariance matrices. Otherwise "auto" takes "l-bfgs-b". This and
+    "nelder-mead" maximise the marginal likelihood. None keeps the given values.
 """
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
     "cholesky" factorises the matrix of all pairs; "cg" runs conjugate gradients; "auto" takes the
-    cheaper. The others are for additive kernels and for comparison.
+    cheaper. The others are for additive kernels and comparison.
 tol : float, default=1e-4
     Largest entry of a solver's residual, divided by the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
@@ -49,8 +49,8 @@ likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "softmax" for 3 to 64 classes and at least 400 rows, if ``n_samples**3 * n_classes`` is at most
     4e10. Otherwise "auto" is "gaussian".
 calibration : {"leave-one-out"} or None, default="leave-one-out"
-    "leave-one-out" calibrates probabilities on leave-one-out predictions. None keeps the
-    posterior, whose probabilities are too certain.
+    "leave-one-out" calibrates probabilities on leave-one-out predictions. None gives the
+    posterior's probabilities, which are too certain.
 """
 _N_JOBS = """
 n_jobs : int or None, default=None
@@ -66,7 +66,8 @@ classes_ : ndarray of shape (n_classes,)
 """
 _ROWS = """
 X : {array-like, sparse matrix} of shape (n_samples, n_features)
-    Rows; for additive kernels, histograms that are non-negative and finite.
+    Finite rows. Some kernels, such as `Intersection()` and `MinMax()`, need entries that are not
+    negative. Kernels of covariance matrices take arrays of shape (n_samples, p, p) too.
 """
 
 GAUSSIAN_PROCESS = {
@@ -104,7 +105,7 @@ sample_weight : array-like of shape (n_samples,), default=None
     probabilities weighs the row too. A row of weight 3 counts as three equal rows, and rows with
     equal columns and targets count as one row of their total weight. If rows with equal columns
     always have equal targets, they may be copies of one measurement. Noise is then learned with
-    weights divided by their mean, so that the same number of copies of every row changes nothing. A
+    weights divided by their mean. Repeating every row equally often changes nothing. A
     row of weight 0 is left out.
 """
 FIT = {

@@ -142,11 +142,12 @@ class IntersectionGPClassifier(GPClassifier):
 class MinMaxGPRegressor(GPRegressor):
     r"""Gaussian process regressor on counts: `GPRegressor` with the kernel `MinMax`.
 
-    The kernel is a convex sum of the MinMax kernel and the intersection kernel, whose weights
-    maximise the marginal likelihood. For bits and counts, MinMax is known as the Tanimoto
-    coefficient [1]_. Up to 10,000 rows the matrix of all pairs is factorised. With more rows two
-    bytes are kept for every pair, and conjugate gradients solve the system. 60,000 rows then need
-    7.2 GB. Parameters and attributes are those of `GPRegressor`.
+    The MinMax kernel is :math:`\sum_d \min(x_d, x'_d) / \sum_d \max(x_d, x'_d)`. For bits and
+    counts, it is known as the Tanimoto coefficient [1]_. The process has a convex sum of this
+    kernel and the intersection kernel, with weights that maximise the marginal likelihood. Up to
+    10,000 rows the matrix of all pairs is factorised. With more rows two bytes are kept for every
+    pair, and conjugate gradients solve the system. 60,000 rows then need 7.2 GB. Parameters and
+    attributes are those of `GPRegressor`.
 
     See Also
     --------
@@ -234,8 +235,9 @@ class SPDGPRegressor(GPRegressor):
 class SPDGPClassifier(GPClassifier):
     r"""Gaussian process classifier on covariance matrices: `GPClassifier` with `Tangent`.
 
-    See `SPDGPRegressor` for rows and kernels, and `GPClassifier` for parameters and attributes. For
-    the kernels "tangent" and "logeuclid", `gamma` and the noise minimise the error of leave-one-out
+    Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). `SPDGPRegressor`
+    describes the kernels, and `GPClassifier` the parameters and attributes. For the kernels
+    "tangent" and "logeuclid", `gamma` and the noise minimise the error of leave-one-out
     predictions, which are in closed form. The same predictions calibrate the scores.
 
     See Also

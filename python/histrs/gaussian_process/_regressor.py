@@ -59,8 +59,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name. The
-        search for the amplitude starts at its constant factor. None is ``Radial()``.
+        An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name.
+        Below, an additive kernel is one that is a sum over columns, such as `Intersection`. The
+        search for the amplitude starts at the kernel's constant factor. None is ``Radial()``.
     {parameters}
 
     Attributes

@@ -85,10 +85,10 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
 
     In the first three, every column has a weight, and the weights maximise the marginal likelihood.
     This overfits if rows are few, so "even" tries at least 112 kernels, and averages over the most
-    likely. The distance of two categories is 0 or 1. "radial" projects numeric columns onto the
-    eigenvectors of the mean outer product of its gradients, if this lowers the error of left-out
-    rows. Weights of members minimise the squared error of leave-one-out predictions, which are in
-    closed form.
+    likely ones. The distance of two categories is 0 or 1. "radial" projects numeric columns onto
+    the eigenvectors of the mean outer product of its prediction's gradients, if this lowers the
+    error of left-out rows. Weights of members minimise the squared error of leave-one-out
+    predictions, which are in closed form.
 
     A second process learns the width of the predictive distribution from squared residuals of
     left-out rows. Residuals of rows with similar predictions give the shape of the distribution.
@@ -469,8 +469,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     Members are those of `TabularGPRegressor`. They and their weights are learned from indicators of
     the classes. The member "levels" predicts log odds, with a Bernoulli likelihood and Laplace's
     approximation (Rasmussen and Williams, 2006, section 3.4). With many distinct values and many
-    classes, it predicts the indicators instead. A conditional logit, fitted to predictions of
-    left-out rows, turns the blend into probabilities.
+    classes, it predicts the indicators instead. A form of logistic regression, fitted to
+    predictions of left-out rows, turns the blend into probabilities.
 
     Parameters
     ----------

@@ -10,10 +10,10 @@ kernel : str or callable, default="intersection"
     "jensen_shannon", "exp_chi2" and "minmax", or a function `(X, Z)` to an array of shape
     `(n_X, n_Z)`.
 landmarks : {"kmeans", "sample"} or array-like of shape (D, n_features), default="kmeans"
-    Centres of k-means, which are Euclidean whatever the kernel; rows drawn at random; or the
-    ones given, and then `n_landmarks` does not matter.
+    "kmeans" takes the centres of k-means, by Euclidean distance whatever the kernel. "sample" draws
+    rows at random. An array gives the landmarks, and `n_landmarks` then does not matter.
 kernel_, kernel_params_ : str or callable, dict
-    The kernel of the fitted map and its arguments, whatever is set later.
+    The kernel of the fitted map, and its arguments. A later `set_params` does not change them.
 inner_product_ : InnerProduct
     Products and solves with :math:`K_{ZZ}`, or with the identity when `whiten` is set.
 kernel_params : dict, default=None

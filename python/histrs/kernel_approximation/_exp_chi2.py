@@ -72,15 +72,16 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "median" is 1 over the median distance of at most 1,000 rows, drawn at random. "auto" tries
         multiples of "scale", from 1/16 to 4, in kernel ridge regression of `y` on at most 1,000
         rows, and takes the smallest leave-one-out error. A `y` of strings, or of integers with few
-        distinct values, holds classes.
+        distinct values, is taken for class labels.
     base_map : AdditiveChi2Map, default=None
         The map `c`; it is cloned and fitted. None takes `AdditiveChi2Map(n_components=5)`.
     projection : {"structured", "gaussian", "orthogonal"}, default="structured"
         "structured" is :math:`H D_3 H D_2 H D_1` with diagonal matrices :math:`D_i` of random signs
         and Walsh-Hadamard transforms `H` [2]_, in blocks of the size of `c(x)` padded to a power of
-        two. It varies less than "gaussian", a matrix of independent entries. "orthogonal" makes the
-        rows of a Gaussian matrix orthogonal, in blocks. Sparse rows with few non-zeros are
-        multiplied by the matrix of the projection, which the first call of `transform` makes.
+        two. Its estimate of the kernel varies less than that of "gaussian", a matrix of independent
+        entries. "orthogonal" makes the rows of a Gaussian matrix orthogonal, in blocks. Sparse rows
+        with few non-zeros are multiplied by the matrix of the projection, which the first call of
+        `transform` makes.
     random_state : int, RandomState instance or None, default=None
         Draws the projection, and the rows for "median" and "auto".
     n_jobs : int, default=None

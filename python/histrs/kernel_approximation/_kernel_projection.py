@@ -18,9 +18,10 @@ from histrs.kernel_approximation._landmarks import Kernel, LandmarkMap
 
 @documented(MAPS)
 class KernelProjectionMap(LandmarkMap):
-    r"""Dense features of any kernel: the coordinates of its projection on landmarks.
+    r"""Dense features of any kernel: the coordinates of a row's projection on landmarks.
 
-    With :math:`z_1, \ldots, z_D` the landmarks, the features of a row are
+    Landmarks :math:`z_1, \ldots, z_D` are rows, or centres of rows, that stand for all rows. The
+    features of a row are
 
     .. math:: \Phi(x) = K_{ZZ}^\dagger K_{Zx}
 
@@ -35,9 +36,10 @@ class KernelProjectionMap(LandmarkMap):
     {n_landmarks}
     {landmarks}
     whiten : bool, default=False
-        Give :math:`\Lambda^{-1} V K_{Zx}` instead, with :math:`K_{ZZ} = V^T \Lambda^2 V`: features
-        with the usual inner product, as linear models have it (the Nyström features of
-        scikit-learn's `Nystroem`). Directions in which the kernel is singular are left out.
+        Whether to return :math:`\Lambda^{-1} V K_{Zx}` instead, with :math:`K_{ZZ} = V^T \Lambda^2
+        V`. These features have the usual inner product, which linear models need. They are the
+        features of scikit-learn's `Nystroem`, up to a rotation. Directions in which the kernel is
+        singular are left out.
     {kernel_params}
     {random_state}
     n_jobs : int, default=None

@@ -29,10 +29,11 @@ class MetricKNNClassifier(ClassifierMixin, BaseMetricKNN):
     """Nearest-neighbour classifier in the metrics of this package.
 
     The metrics "jbld" and "sinkhorn" are those of [1]_. The search is exact. Among neighbours at
-    the same distance, the first training samples are taken. Cheaper lower bounds avoid most
-    distances: the divergence of :func:`~histrs.metrics.jbld_distances` for "airm", and relaxed
-    transport for "emd" and for "sinkhorn" with ``cost="transport"``. If `M` is a metric, the
-    triangle inequality adds bounds of transport.
+    the same distance, the first training samples are taken. The search computes lower bounds,
+    which are cheaper, and then skips most distances. For "airm", the bound is the divergence of
+    :func:`~histrs.metrics.jbld_distances`. For "emd", and for "sinkhorn" with
+    ``cost="transport"``, it is relaxed transport. If the cost matrix `M`
+    is a metric, the triangle inequality gives further bounds of transport.
 
     Parameters
     ----------

@@ -91,7 +91,7 @@ class HistogramCompressor(LearnedPrototypes):
         Inverse temperature. "scale" takes two distances of each sample: from the nearest initial
         prototype of its class, and of other classes. It makes :math:`\gamma^2` the inverse of their
         mean absolute difference. "cv" chooses among five multiples of "scale", from 0.5 to 8, by
-        three-fold accuracy. "optuna" searches from 0.25 to 16 times "scale", and needs
+        three-fold cross-validation. "optuna" searches from 0.25 to 16 times "scale", and needs
         ``pip install "histrs[tune]"``.
     init : {"subset", "rmhc"}, default="subset"
         Start from a random sample of each class; "rmhc" improves it by

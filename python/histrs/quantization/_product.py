@@ -53,12 +53,13 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     r"""Product quantisation: stores a row as one code per block of columns.
 
     The columns are cut into `M` blocks. Each block of a row is replaced by the number of the
-    nearest of `D` codewords, which k-means finds [1]_. A row takes `M` bytes per level, or `2 M`
-    above 256 codewords.
+    nearest of `D` codewords, which k-means finds [1]_. A row takes `M` bytes, or `2 M` above 256
+    codewords, times `n_levels`.
 
-    Features :math:`\Phi(x)` (section 3 of [2]_) are `M` ones among `M D` entries. Rows are compared
-    by :math:`\Phi(x)^T K_{ZZ} \Phi(x')`, the kernel of their codewords, as
-    :class:`~histrs.svm.BundleSVC` does. Choose the metric for the kernel:
+    As a vector, a row has `M D` features :math:`\Phi(x)`: ones for its `M` codewords, else zeros
+    (section 3 of [2]_). :class:`~histrs.svm.BundleSVC` compares rows by
+    :math:`\Phi(x)^T K_{ZZ} \Phi(x')`, with :math:`K_{ZZ}` the kernel matrix of codewords.
+    The metric determines the kernel:
 
     ================  ==================================  ==============================
     `metric`          distance, summed over a block       kernel
@@ -72,14 +73,14 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     Parameters
     ----------
     n_blocks : int, default=8
-        Number of blocks `M`, at most one for each column.
+        Number of blocks `M`, at most one per column.
     n_codes : int, default=256
-        Codewords `D` of each block, from 2 to 65,536 and no more than there are rows.
+        Codewords `D` of each block, from 2 to 65,536 and at most one per row.
     metric : {"euclidean", "hellinger", "chi2", "intersection"}, default="euclidean"
         The distance from codewords. All but the first need non-negative rows.
     rotation : {"opq"} or None, default=None
         "opq" learns an orthogonal matrix and the codebooks in turn [3]_. Only for the Euclidean
-        metric, and several times slower.
+        metric; several times slower.
     n_levels : int, default=1
         Codes of each block, at most 64. Each level quantises the residual of the levels before
         [4]_. More than one only for the Euclidean metric.
@@ -88,7 +89,7 @@ class ProductQuantizer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     max_samples : int or None, default=16384
         Rows drawn to learn codebooks from, at least `n_codes`; None uses all.
     max_iter : int, default=25
-        Iterations of k-means, and the most rounds of rotation and codebooks.
+        Largest number of iterations of k-means, and of rounds of "opq".
     random_state : int, RandomState instance or None, default=None
         Draws rows and first codewords.
     n_jobs : int or None, default=None

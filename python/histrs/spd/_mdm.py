@@ -59,7 +59,7 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         Sums of the weights of the matrices in the means, after `forgetting`.
     inverse_temperature_ : float
         :math:`\beta`. With "euclid", squares of entries beyond :math:`2^{\pm 256}` may overflow.
-        Distances are then first divided by the nearest power of :math:`2^{512}`.
+        Distances are then divided by a power of :math:`2^{512}` before they are squared.
     {n_features_in_}
 
     See Also

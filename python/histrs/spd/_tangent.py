@@ -29,16 +29,17 @@ class TangentSpace(TransformerMixin, RunningMeans):
 
     where vech lists the upper triangle row by row, with off-diagonal entries times :math:`\sqrt 2`.
     The distance of two vectors approximates the affine-invariant distance of their matrices. The
-    length of a vector is exactly the distance from :math:`M` [1]_. A common pipeline for EEG
-    continues with :class:`~sklearn.linear_model.LogisticRegression`. pyRiemann's ``TangentSpace``
-    with the same reference returns the same vectors.
+    length of a vector is exactly the distance of its matrix from :math:`M` [1]_. A common pipeline
+    for EEG continues with :class:`~sklearn.linear_model.LogisticRegression`. pyRiemann's
+    ``TangentSpace`` with the same reference returns the same vectors.
 
     Parameters
     ----------
     reference : str or array-like of shape (p, p), default="airm"
-        :math:`M`: a mean of the training matrices, or a matrix. "airm", in pyRiemann "riemann", is
-        :func:`airm_mean`, "jbld" :func:`jbld_mean`, "logeuclid" :func:`log_euclidean_mean` and
-        "euclid" the arithmetic mean. The formula above holds for each.
+        :math:`M`: a matrix, or the name of a mean of the training matrices. "airm" (in pyRiemann
+        "riemann") names :func:`airm_mean`; "jbld" names :func:`jbld_mean`; "logeuclid" names
+        :func:`log_euclidean_mean`; "euclid" names the arithmetic mean. The formula above holds for
+        each.
     {updates}
 
     Attributes

@@ -178,10 +178,11 @@ class MomentLasso(_Lasso):
     .. math:: \frac{1}{2n} \|y - b - Z w\|^2 + \alpha \rho \|w\|_1
               + \frac{\alpha (1 - \rho)}{2} \|w\|^2,
 
-    where :math:`\rho` is `l1_ratio`; with 1 it is the objective of `Lasso`. It depends on the rows
-    only through their moments (section 6 of [1]_), so they are read once. Coordinate descent on
-    the moments costs `O(D)` for each changed coefficient, whatever `n`; extrapolation of its
-    iterates [2]_ makes up for correlated features.
+    where :math:`\rho` is `l1_ratio`. With :math:`\rho = 1` this is the objective of `Lasso`. It
+    depends on the rows only through their moments: number, sums, and sums of products of columns
+    (section 6 of [1]_). So the rows are read once. On the moments of `D` features, coordinate
+    descent costs `O(D)` for each changed coefficient, whatever the number of rows `n`. With
+    correlated features it is slow; extrapolation of its iterates makes it faster [2]_.
 
     Parameters
     ----------

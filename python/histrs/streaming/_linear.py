@@ -357,7 +357,8 @@ class MomentRegressor(MultiOutputMixin, RegressorMixin, LinearModel):
         {rows_to_predict}
         feature_map : estimator, default=None
             The fitted transformer that `fit_rows` was given. It is applied to a chunk at a time, so
-            that memory holds few features. Features of an `ExpChi2Sampler` never leave the cache.
+            that memory holds few features. Features of an `ExpChi2Sampler` never leave the
+            processor's cache.
 
         Returns
         -------

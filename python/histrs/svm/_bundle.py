@@ -79,16 +79,17 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
        E(v) = \frac\lambda2 \left(v^T K_{ZZ}^+ v + b^2 / s^2\right)
               + \frac{1}{\sum_i w_i} \sum_i w_i\, l(y_i f(x_i))
 
-    (equation 11 of [1]_) by cutting planes with a line search [2]_. Here :math:`y_i` is 1 or -1,
-    and weights :math:`w_i` act as repeated rows. Classes are learned one against the rest.
+    (equation 11 of [1]_) by cutting planes with a line search [2]_. Here :math:`K_{ZZ}^+` is the
+    pseudo-inverse, :math:`y_i` is 1 or -1, and weights :math:`w_i` act as repeated rows. Classes
+    are learned one against the rest.
 
     Parameters
     ----------
     feature_map : transformer or None, default=None
         Maps rows to features: `ProductQuantizer`, `SparseAdditiveMap`, or any transformer. Its
-        attribute `inner_product_` is :math:`K_{ZZ}`; without one, features have the scalar product.
-        The map is cloned and fitted; `sklearn.frozen.FrozenEstimator` keeps a fitted one. None
-        takes rows as they are.
+        attribute `inner_product_` is :math:`K_{ZZ}`, the kernel matrix of landmarks or codewords
+        `Z`. Without this attribute, :math:`K_{ZZ}` is the identity. The map is cloned and fitted;
+        `sklearn.frozen.FrozenEstimator` keeps a fitted one. None takes rows as they are.
     alpha : float or array-like of shape (n_alphas,), default=1e-4
         Strength :math:`\lambda` of the regulariser; `LinearSVC` has
         :math:`C = 1 / (\lambda n)`. Several values are compared by their accuracy on held-out rows.
@@ -98,7 +99,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
         The loss :math:`l(z)` of a margin: :math:`\max(0, 1 - z)`, its square, or
         :math:`\log(1 + e^{-z})`, which adds `predict_proba`.
     input : {"rows", "features"}, default="rows"
-        Whether `X` are rows, or features of a fitted map, such as codes.
+        Whether `X` are rows, or features of a fitted map.
     fit_intercept : bool, default=True
         Whether to learn the intercept `b`, which is penalised.
     intercept_scaling : float, default=1.0
@@ -106,7 +107,7 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None, default=None
         Factors of the losses of each class. "balanced" gives every class the same total weight.
     tol : float, default=1e-3
-        Largest gap between the objective and its lower bound, as a fraction of the objective.
+        Largest gap between objective and lower bound, as a fraction of the objective.
     max_iter : int, default=1000
         Largest number of cutting planes for each class.
     warm_start : bool, default=False
@@ -127,9 +128,9 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     alpha_ : float
         The chosen strength.
     alphas_ : ndarray of shape (n_alphas,)
-        With several `alpha`: their values, from the largest to the smallest.
+        With several `alpha`: their values, descending.
     cv_scores_ : ndarray of shape (n_alphas, cv)
-        With several `alpha`, the accuracies on held-out rows.
+        Their accuracies on held-out rows.
     feature_map_ : transformer or None
         The fitted map.
     objective_ : ndarray of shape (1,) or (n_classes,)

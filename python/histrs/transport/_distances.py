@@ -97,12 +97,12 @@ def sinkhorn_distances(
         T = \operatorname*{argmin}_{T \ge 0,\; T 1 = a,\; T^\top 1 = b}
             \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}
 
-    Equation 3 of [1]_ with ``reg`` for :math:`1/\lambda`, after [2]_. The plan is
-    :math:`T = \mathrm{diag}(u) K \mathrm{diag}(v)` with :math:`K = \exp(-M/\mathrm{reg})`, and its
-    scalings are found by alternating :math:`v = b / K^\top u` and :math:`u = a / K v`. Many pairs
-    are iterated side by side, so that a half-step is a matrix product. Anderson's method
+    Equation 3 of [1]_ with ``reg`` for :math:`1/\lambda`, after [2]_. The plan is :math:`T =
+    \mathrm{diag}(u) K \mathrm{diag}(v)` with :math:`K = \exp(-M/\mathrm{reg})`, and its scalings
+    are found by alternating :math:`v = b / K^\top u` and :math:`u = a / K v`. Many pairs are
+    iterated together, so that each of these two steps is a product of matrices. Anderson's method
     accelerates the iteration. It runs in single precision while the error allows it, and in the log
-    domain if `K` would underflow. A pair that has converged leaves the block.
+    domain if `K` would underflow. A pair that has converged is not iterated any more.
 
     Up to the error of the marginals, the distance is at least the exact one
     (`histrs.metrics.emd_distances`). It tends to the exact one as ``reg`` falls. It is positive
