@@ -498,12 +498,15 @@ def test_rows_never_come_here(rng):
     X, y = labelled(rng)
     read, mapped = [], []
 
-    def note(rows, places):
-        places.append(rows.shape)
-        return rows
+    def noted_in(places):
+        def note(rows):
+            places.append(rows.shape)
+            return rows
 
-    D = lazy(X, 75, -1).map_blocks(note, read, dtype=X.dtype, meta=np.empty((0, 0)))
-    feature_map = FrozenEstimator(FunctionTransformer(note, kw_args={"places": mapped}))
+        return note
+
+    D = lazy(X, 75, -1).map_blocks(noted_in(read), dtype=X.dtype, meta=np.empty((0, 0)))
+    feature_map = FrozenEstimator(FunctionTransformer(noted_in(mapped)))
     model = BundleSVC(feature_map, **BUNDLE).fit(D, y)
     # Each partition is read once in a fit, and once to predict, and a map meets it alone.
     assert read == mapped == [(75, 6)] * 4
