@@ -35,9 +35,8 @@ def along_axes(found: LearnedKernel, sample: Sample) -> LearnedKernel:
     kernel that was found. Weights begin as the roots of its eigenvalues. The axes have
     `p (p - 1) / 2` angles, which all rows had a say in, so that errors have a handicap.
     """
-    n = found.kernel.n_numbers
-    some = sample.some
-    handicap = _OF_ANGLE * 0.5 * n * (n - 1) / len(some)
+    n, n_rows = found.kernel.n_numbers, sample.n_searched
+    handicap = _OF_ANGLE * 0.5 * n * (n - 1) / n_rows
     if n < 2 or handicap > _MOST_OF_ANGLES:
         return found
     with blas_threads_at_most(sample.n_threads):
@@ -46,7 +45,7 @@ def along_axes(found: LearnedKernel, sample: Sample) -> LearnedKernel:
             return found
         along = replace(sample, X=start.turned(sample.X))
         begin = LearnedKernel(start, found.noise)
-        error = along.evidence(start, len(some))(begin.theta).left_out
+        error = along.evidence(start, n_rows)(begin.theta).left_out
         # A search gains about as much as half the angles take.
         if not error * (1.0 + 0.5 * handicap) < _GAIN * found.left_out:
             return found
@@ -57,7 +56,7 @@ def along_axes(found: LearnedKernel, sample: Sample) -> LearnedKernel:
 def _start(found: LearnedKernel, sample: Sample) -> DistanceMixture | None:
     """Return the kernel that a search begins with; None if the function has no slope."""
     kernel, n = found.kernel, found.kernel.n_numbers
-    evidence = sample.evidence(kernel, len(sample.some))
+    evidence = sample.evidence(kernel, sample.n_searched)
     L = evidence.factor(kernel, found.noise)
     if L is None:
         return None

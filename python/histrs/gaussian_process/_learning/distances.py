@@ -119,9 +119,9 @@ class Sample:
     n_threads: int
 
     @property
-    def some(self) -> NDArray[np.intp]:
-        """The rows of the last search."""
-        return np.sort(self.order[: _SCHEDULE[-1]])
+    def n_searched(self) -> int:
+        """How many rows the last search takes."""
+        return min(len(self.X), _SCHEDULE[-1])
 
     def evidence(self, kernel: DistanceMixture, n_rows: int) -> _Evidence:
         """Return the evidence of so many rows."""
@@ -156,15 +156,15 @@ def learn(
 ) -> LearnedKernel:
     """Return the kernel and the noise that predict left-out rows best, on the way of the evidence.
 
-    The search starts at `kernel`, which weights are kept near, or at `before`, which was learned of
-    another target, if that is better.
+    The search starts at `kernel`, which weights are kept near, or at `before`, which was learned
+    already, if that is better.
     """
     theta = start = np.append(kernel.logs, _NOISE)
     n_weights, n_amplitudes = len(kernel.log_weights), len(kernel.log_amplitudes)
     lowest = [*(kernel.log_weights - _PULL_MOST), *[_BOUNDS[0]] * n_amplitudes, _NOISE_BOUNDS[0]]
     highest = [*(kernel.log_weights + _PULL_MOST), *[_BOUNDS[1]] * n_amplitudes, _NOISE_BOUNDS[1]]
     bounds = np.array(lowest), np.array(highest)
-    few, many = (min(n_rows, len(sample.X)) for n_rows in _SCHEDULE)
+    few, many = min(len(sample.X), _SCHEDULE[0]), sample.n_searched
     stages = [many] if before is not None or few == many else [few, many]
     if before is not None:
         theta = np.clip(before.theta, *bounds)
