@@ -21,7 +21,7 @@ from benches.quality.tables import Rows, Table, listed
 
 # Rows to predict lack values where a fit had this many, of the first split.
 _GAPS_AT = "1000"
-# Up to so many rows, slow models get every table and split.
+# Up to so many rows, slow models get every table.
 _SMALL = 200
 _QUICK_TABLES = ("AER/SmokeBan/smoker", "tables/yacht", "carData/SLID/wages")
 _QUICK_SIZES = ("50", "200")
@@ -85,7 +85,8 @@ def _measure(store: Store, models: list[Model], options: argparse.Namespace) -> 
 
 
 def _jobs(store: Store, models: list[Model], quick: bool, end: float) -> Iterator[Job]:
-    """Yield the fits that are missing: the first splits of all tables, small ones first."""
+    """Yield the fits that are missing: held tables before others, first splits before
+    more, few rows before many."""
     todo = []
     for table in listed():
         if quick and table.name not in _QUICK_TABLES:
@@ -98,7 +99,7 @@ def _jobs(store: Store, models: list[Model], quick: bool, end: float) -> Iterato
         for split in splits(rows, has_classes=table.has_classes):
             if not quick or split.size in _QUICK_SIZES:
                 todo += [(table, rows, split, model) for model in models]
-    todo.sort(key=lambda entry: (entry[2].seed, len(entry[2].train)))
+    todo.sort(key=lambda entry: (entry[0].use, entry[2].seed, len(entry[2].train)))
     for table, rows, split, model in todo:
         job = Job(table, rows, split, model, gaps=_with_gaps(split, quick))
         if store.has(job) or not _runs(model, table, rows, split):
@@ -122,9 +123,9 @@ def _runs(model: Model, table: Table, rows: Rows, split: Split) -> bool:
     n = len(split.train)
     if n > min(model.most_rows, FULL):
         return False
-    if model.slow and n > _SMALL:
-        return table.use == "held" and split.seed == 0
-    return not model.deep or split.seed == 0
+    if split.seed > 0 and (model.slow or table.use == "tuning"):
+        return False
+    return table.use == "held" or not model.slow or n <= _SMALL
 
 
 def _was_late(store: Store, job: Job) -> bool:

@@ -55,7 +55,7 @@ class Model(NamedTuple):
     """Whether rows to predict may lack values that training rows had."""
     deep: bool = False
     slow: bool = False
-    """Whether it takes minutes: above 200 rows it gets held tables alone, and one split."""
+    """Whether it takes minutes: it gets the first splits alone, and held tables above 200 rows."""
 
     @property
     def version(self) -> str:
@@ -271,6 +271,7 @@ MODELS = [
         _explainable,
         "interpret-core",
         _package("interpret", "pip install interpret-core"),
+        10_000,
         takes_gaps=True,
         slow=True,
     ),
@@ -287,8 +288,16 @@ MODELS = [
     Model(
         "BayesianRidge", _bayesian, "scikit-learn", classes=False, most_rows=1000, takes_gaps=True
     ),
-    Model("SVM, tuned", _machine, "scikit-learn", most_rows=3000, takes_gaps=True),
+    Model("SVM, tuned", _machine, "scikit-learn", most_rows=3000, takes_gaps=True, slow=True),
     Model("mgcv", mgcv.fit, "mgcv", _mgcv_needs, most_classes=2, slow=True),
-    Model("RealMLP", _deep("RealMLP_TD"), "pytabkit", _package("pytabkit"), 10_000, deep=True),
-    Model("xRFM", _deep("XRFM_D"), "pytabkit", _package("pytabkit"), 10_000, deep=True),
+    Model(
+        "RealMLP",
+        _deep("RealMLP_TD"),
+        "pytabkit",
+        _package("pytabkit"),
+        10_000,
+        deep=True,
+        slow=True,
+    ),
+    Model("xRFM", _deep("XRFM_D"), "pytabkit", _package("pytabkit"), 10_000, deep=True, slow=True),
 ]

@@ -84,10 +84,11 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "(https://github.com/histrs/histrs/blob/main/benches/quality/tables.toml) of both was "
         "written before the first run. It says which columns are left out, and why.",
         "",
-        f"There are three splits up to {OFTEN:,} training rows, and one above. Rows of one person, "
-        "storm or firm are on the same side of a split. At least a quarter of the rows are test "
-        'rows; "full" means that all others are training rows. Models are compared on the splits '
-        "that all of them were run on. Ranks, errors and times are better if smaller. ± is a "
+        f"Held tables have three splits up to {OFTEN:,} training rows. Tuning tables, more rows "
+        "and models that take minutes have one. Rows of one person, storm or firm are on the same "
+        'side of a split. At least a quarter of the rows are test rows; "full" means that all '
+        "others are training rows. Models are compared on the splits that all of them were run "
+        "on. Ranks, errors and times are better if smaller. ± is a "
         "standard error over tables. - means that a model was not run, or has no such score.",
         "",
         "Each model has one thread, and its time is CPU time. A fit of more than "
