@@ -71,12 +71,16 @@ class Asked:
     @property
     def scales(self) -> dict[str, Any]:
         """Noise and amplitude, each for all outputs or for each."""
-        return {"noise": self._model.noise, "amplitude": self.scale.value}
+        noise = np.maximum(self._model.noise, self._model._least_noise)
+        return {"noise": noise, "amplitude": self.scale.value}
 
     @property
     def bounds(self) -> dict[str, Any]:
         """What the search for them keeps between."""
-        return {"noise": self._model.noise_bounds, "amplitude": self.scale.value_bounds}
+        noise = self._model.noise_bounds
+        if self._model._least_noise > 0.0 and not is_fixed(noise):
+            noise = tuple(np.maximum(noise, self._model._least_noise).tolist())
+        return {"noise": noise, "amplitude": self.scale.value_bounds}
 
     @property
     def search(self) -> LikelihoodSearch:
@@ -149,6 +153,11 @@ class Asked:
                 "feature_weights_bounds."
             )
         if is_dask(X):
+            if not self._model._merges_rows:
+                raise ValueError(
+                    f"A dask array does not work with likelihood={self._model.likelihood!r}: give "
+                    "X as a NumPy array."
+                )
             self._refuse("A dask array", _REFUSED["A dask array"])
             # These need all columns of a row, or rows, in one place.
             others: list[Any] = [terms.pairs] if terms.has_pairs else []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Self, get_args, overload
 
 import numpy as np
@@ -36,14 +35,12 @@ from histrs.gaussian_process._docs import (
 )
 from histrs.gaussian_process._learning.hyperparameters import Bounds, check_bounds
 from histrs.gaussian_process._learning.leave_one_out import WithLevel, centred_leave_one_out_of
-from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.pairs import MOST_ROWS, scores_without_pairs_of
 from histrs.gaussian_process._likelihoods.classes import (
     ChosenName,
     CodedClasses,
     FittedClasses,
     LatentClasses,
-    Modes,
     base_of,
     classes_of,
     declared_with,
@@ -134,7 +131,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
 
     classes_: NDArray[Any]
     likelihood_: ChosenName
-    _modes: Modes
     _declared_classes: NDArray[Any] | None
     _calibration: Readout | None
     """None for rows that came or went since; not there without a calibration."""
@@ -189,8 +185,7 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         return TrainingRows(rows, labels, given.weights, None, given.copies)
 
     def _learn(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
-        for name in ("_calibration", "_modes"):
-            self.__dict__.pop(name, None)
+        self.__dict__.pop("_calibration", None)
         self._declared_classes = declared_with(None, declared, rows.Y, [])
         super()._learn(rows)
 
@@ -414,53 +409,6 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
             problem = self._problem(systems[0].X, Y, self.sample_weight_fit_)
             amplitude = latent.chosen_amplitude(problem, systems[0].kernel, asked)
         return [base_of(systems[0], amplitude)]
-
-    def _solve_targets(self, systems: Sequence[System], Y: Array, weights: Array | None) -> None:
-        latent = self._latent
-        if latent is None:
-            super()._solve_targets(systems, Y, weights)
-            return
-        base = systems[0]
-        base.check()
-        modes = latent.modes(base, Y, self.sample_weight_fit_, weights)
-        self._modes = Modes.of(modes)
-        found = np.column_stack([mode.weights for mode in modes])
-        self._keep(tuple(mode.system for mode in modes), Y, found, of_bias=self._modes.of_bias)
-        # Systems differ in the curvatures alone.
-        self.noise_, self.amplitude_ = base.noise, base.amplitude
-        space = self._learner().space(self._hyperparameters(self.__dict__))
-        self.theta_ = space.pack(space.start)
-        self.residual_ = np.array([mode.residual for mode in modes])
-        self.n_iter_ = np.array([mode.n_steps for mode in modes], dtype=np.intp)
-        if not np.all(self.residual_ <= self.tol):
-            worst = int(np.argmax(self.residual_))
-            self._learner().warn(
-                f"Newton's method stopped after {self.n_iter_[worst]} steps with a gradient of "
-                f"{self.residual_[worst]:.2e} in output {worst}, above the tolerance {self.tol}. "
-                "Raise tol, or lower the bounds of the constant that multiplies the kernel."
-            )
-
-    def _systems_to_change(self) -> Sequence[System]:
-        systems = super()._systems_to_change()
-        return systems if self._latent is None else [base_of(systems[0], systems[0].amplitude)]
-
-    def _posterior_of(self, state: dict[str, Any]) -> Posterior:
-        if state["likelihood_"] == "gaussian":
-            return super()._posterior_of(state)
-        modes: Modes = state["_modes"]
-        base = self._systems_of(state)[0].with_row_scale(None)
-        weights = state["_standard_weights"]
-        return Posterior(
-            modes.systems(base), weights, self._readouts(state), self.tol, modes.of_bias
-        )
-
-    def _likelihood_of_fit(self, state: dict[str, Any]) -> BaseLikelihood:
-        latent = self._latent
-        if latent is None:
-            return super()._likelihood_of_fit(state)
-        base = state["_posterior"].system.with_row_scale(None)
-        on_rows = base.bound.as_matrix().with_kernel
-        return latent.evidence(base, state["Y_fit_"], state["sample_weight_fit_"], on_rows)
 
     # ---- answers -----------------------------------------------------------------------------
 

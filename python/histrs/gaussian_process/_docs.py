@@ -4,14 +4,13 @@ from __future__ import annotations
 
 _NOISE = """
 noise : float or array-like of shape (n_outputs,), default=0.1
-    Variance of the noise at the start of the search, for targets of variance 1.
+    Noise variance where the search starts, for targets of variance 1.
 noise_bounds : pair or "fixed", default=(1e-6, 1e12)
-    Least and greatest noise in the search; "fixed" leaves it as given.
+    Least and greatest noise in the search; "fixed" keeps it.
 """
 _OPTIMIZER = """
 optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, default="auto"
-    The search for hyper-parameters that maximise the marginal likelihood; "auto" is "l-bfgs-b".
-    None keeps the given values.
+    Search for the largest marginal likelihood; "auto" is "l-bfgs-b". None keeps the given values.
 """
 _OPTIMIZER_OF_CLASSES = """
 optimizer : {"auto", "leave-one-out", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, \
@@ -22,8 +21,8 @@ default="auto"
 """
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
-    "cholesky" factorises the matrix of all pairs; "cg" runs conjugate gradients; "auto" takes the
-    cheaper. The others are for additive kernels and comparison.
+    "cholesky" factorises the matrix; "cg" runs conjugate gradients; "auto" takes the cheaper. The
+    others are for additive kernels and comparison.
 tol : float, default=1e-4
     Largest entry of a solver's residual, divided by the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"
@@ -31,10 +30,10 @@ variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or 
     an error of `std_error_`; "auto" is "exact" if a system was factorised, else "cached". The
     others are upper bounds for additive kernels (Rodner et al., 2016, eqs. 29 and 30).
 n_bins : int, Bins or None, default=None
-    For an additive kernel: cells per column of a look-up table, which predicts in constant time.
-    None predicts exactly.
+    For an additive kernel: cells per column of a look-up table, which predicts in constant time;
+    None is exact.
 random_state : int, RandomState or None, default=None
-    Draws starting points, rows and vectors. An int gives the same fit every time.
+    Draws starting points, rows and vectors. An int repeats a fit exactly.
 """
 _CLASS_WEIGHT = """
 class_weight : dict, "balanced" or None, default=None
@@ -51,6 +50,19 @@ likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" calibrates probabilities on leave-one-out predictions. None gives the
     posterior's probabilities, which are too certain.
+"""
+_LIKELIHOOD_OF_NUMBERS = """
+likelihood : {"gaussian", "poisson", "gamma"}, default="gaussian"
+    "gaussian": a target is the process plus noise. "poisson" (counts) and "gamma" (positive
+    numbers): the process is the logarithm of the mean of one target. `noise` is then the
+    dispersion: the variance over the mean, at least 1, or over its square.
+"""
+_EXPOSURE = """
+exposure : array-like of shape (n_samples,), default=None
+    For counts: what the mean of each is proportional to, such as a time or a population.
+offset : array-like of shape (n_samples,), default=None
+    A known part of the process at each row. With "poisson" and "gamma", it is added to the
+    logarithm of the mean.
 """
 _N_JOBS = """
 n_jobs : int or None, default=None
@@ -131,6 +143,7 @@ y : array-like of shape (n_samples,) or (n_samples, n_targets)
     have its target, as if fitted to these alone.
 """,
     "sample_weight": _SAMPLE_WEIGHT,
+    "exposure": _EXPOSURE,
 }
 
 
@@ -138,7 +151,11 @@ def _joined(*blocks: str) -> str:
     return "".join(block.removeprefix("\n") for block in blocks)
 
 
-REGRESSION_GP = {"parameters": _joined(_NOISE, _OPTIMIZER, _SOLVING, _N_JOBS, _VERBOSE)}
+REGRESSION_GP = {
+    "parameters": _joined(
+        *(_LIKELIHOOD_OF_NUMBERS, _NOISE, _OPTIMIZER, _SOLVING, _N_JOBS, _VERBOSE)
+    )
+}
 CLASSIFICATION_GP = {
     "class_weight": _CLASS_WEIGHT,
     "classes_": _CLASSES,

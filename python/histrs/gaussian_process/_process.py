@@ -44,8 +44,9 @@ from histrs.gaussian_process._learning.hyperparameters import (
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.problem import Problem, learn_by_factors
-from histrs.gaussian_process._likelihoods.classes import CodedClasses, LatentClasses
+from histrs.gaussian_process._likelihoods.classes import CodedClasses, LatentClasses, Modes
 from histrs.gaussian_process._likelihoods.patterns import Patterns, TrainingRows
+from histrs.gaussian_process._likelihoods.rates import LatentRates
 from histrs.gaussian_process._options import (
     Bins,
     Fine,
@@ -128,6 +129,8 @@ class GaussianProcess(BaseEstimator):
 
     kernel_: Kernel | GeneralizedKernel
     sample_weight_fit_: Array | None = None
+    noise_: float | Array
+    amplitude_: float | Array
     Y_fit_: Array
     _standard_weights: Array
     _targets_are_single: bool = True
@@ -138,6 +141,8 @@ class GaussianProcess(BaseEstimator):
     """Which training row each of the given ones is."""
     _stays: Array | None = None
     """What part of a training row stays where one of the given ones is left out; None for 0."""
+    _modes: Modes
+    """Regressions at the modes of latent functions; not there for targets with Gaussian noise."""
     _drawn_seed: NDArray[np.int64]
     """The seed of the fit, which copies of the estimator share; -1 until it is asked for."""
 
@@ -280,19 +285,24 @@ class GaussianProcess(BaseEstimator):
 
     def _learn(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
         """Fit checked rows, equal ones as one; `declared` are classes that stay without rows."""
-        distinct = updates.distinct(rows)
+        self.__dict__.pop("_modes", None)
+        distinct = updates.distinct(self, rows)
         self._stays = distinct.stays
         X, y = distinct.rows(rows.checked, rows.Y)
         weights = distinct.weights
+        self._weigh(weights, y)
+        Y, _ = self._standardised(y, None)
+        self._fit_targets(self._coordinates(X, distinct.weights, reset=True), Y)
+        self._given = GivenRows.of(distinct.groups, rows.weights)
+
+    def _weigh(self, weights: Array | None, y: NDArray[Any]) -> None:
+        """Keep the weights of rows, in a unit of their own."""
         self.sample_weight_fit_, self._weight_unit = in_units_of_mean(weights)
         if weights is not None and (self._stays is not None or not self._asked.learns_noise):
             # Of equal rows with different targets each counts: weights are what they are.
             self._weight_unit = max(self._weight_unit / _MOST_WEIGHT, 1.0)
             kept = over_unit(weights, self._weight_unit)
             self.sample_weight_fit_ = None if np.all(kept == 1.0) else kept
-        Y, _ = self._standardised(y, None)
-        self._fit_targets(self._coordinates(X, distinct.weights, reset=True), Y)
-        self._given = GivenRows.of(distinct.groups, rows.weights)
 
     def _fit_targets(self, X: Any, Y: Array) -> None:
         """Learn the hyper-parameters and solve for targets of scale 1, of rows as they are kept."""
@@ -361,9 +371,19 @@ class GaussianProcess(BaseEstimator):
     # ---- what targets are: a likelihood says otherwise -----------------------------------------
 
     @property
-    def _latent(self) -> LatentClasses | None:
-        """What gives classes a probability; None for targets with noise."""
+    def _latent(self) -> LatentClasses | LatentRates | None:
+        """What targets follow, if it is not a latent function with Gaussian noise."""
         return None
+
+    @property
+    def _least_noise(self) -> float:
+        """What noise is at least, whatever is asked for."""
+        return 0.0
+
+    @property
+    def _merges_rows(self) -> bool:
+        """Whether equal rows are one, with their weights together."""
+        return True
 
     def _standardised(
         self, targets: NDArray[Any], start: Array | None
@@ -413,7 +433,8 @@ class GaussianProcess(BaseEstimator):
     def _systems_to_change(self) -> Sequence[System]:
         """Return the systems that rows come to or go from."""
         systems: Sequence[System] = self._state()["_posterior"].systems
-        return systems
+        # Regressions at a mode differ in the weights of rows alone.
+        return systems if self._latent is None else [systems[0].with_row_scale(None)]
 
     def _classes(self, state: dict[str, Any]) -> CodedClasses | LatentClasses:
         """Return what ties the targets of a fit to latent functions: Gaussian noise, or more."""
@@ -436,6 +457,9 @@ class GaussianProcess(BaseEstimator):
 
     def _solve_targets(self, systems: Sequence[System], Y: Array, weights: Array | None) -> None:
         """Solve for standardised targets, from `weights`, which count the amplitude in."""
+        if self._latent is not None:
+            self._solve_modes(self._latent, systems[0], Y, weights)
+            return
         tol = systems[0].tolerance(np.full(Y.shape[1], float(self.tol)))
         found = Solution(np.empty_like(Y), np.empty(Y.shape[1]), np.empty(Y.shape[1], np.intp))
         # Targets of any size are solved at size 1; those of 0 have weights of 0.
@@ -469,6 +493,28 @@ class GaussianProcess(BaseEstimator):
                 f"{limit:.2e}: predictions may be far off. Raise max_iter of a Solver, "
                 "tol or noise, or scale the features down.",
                 ConvergenceWarning,
+            )
+
+    def _solve_modes(
+        self, latent: LatentClasses | LatentRates, base: System, Y: Array, weights: Array | None
+    ) -> None:
+        """Solve for the modes of latent functions, whose systems differ in curvatures alone."""
+        base.check()
+        modes = latent.modes(base, Y, self.sample_weight_fit_, weights)
+        self._modes = Modes.of(modes)
+        found = np.column_stack([mode.weights for mode in modes])
+        self._keep(tuple(mode.system for mode in modes), Y, found, of_bias=self._modes.of_bias)
+        self.noise_, self.amplitude_ = base.noise, base.amplitude
+        space = self._learner().space(self._hyperparameters(self.__dict__))
+        self.theta_ = space.pack(space.start)
+        self.residual_ = np.array([mode.residual for mode in modes])
+        self.n_iter_ = np.array([mode.n_steps for mode in modes], dtype=np.intp)
+        if not np.all(self.residual_ <= self.tol):
+            worst = int(np.argmax(self.residual_))
+            self._learner().warn(
+                f"Newton's method stopped after {self.n_iter_[worst]} steps with a gradient of "
+                f"{self.residual_[worst]:.2e} in output {worst}, above the tolerance {self.tol}. "
+                "Raise tol, or lower the bounds of the constant that multiplies the kernel."
             )
 
     def _keep(self, systems: tuple[System, ...], Y: Array, weights: Array, **others: Any) -> None:
@@ -605,7 +651,12 @@ class GaussianProcess(BaseEstimator):
     def _posterior_of(self, state: dict[str, Any]) -> Posterior:
         """Return the posterior that is made of the fitted attributes."""
         systems, weights = self._systems_of(state), state["_standard_weights"]
-        return Posterior(systems, weights, self._readouts(state), self.tol)
+        found = Posterior(systems, weights, self._readouts(state), self.tol)
+        modes: Modes | None = state.get("_modes")
+        if modes is None:
+            return found
+        systems = modes.systems(systems[0].with_row_scale(None))
+        return replace(found, systems=systems, of_bias=modes.of_bias)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Say whether `fit` has been called."""
@@ -671,6 +722,12 @@ class GaussianProcess(BaseEstimator):
 
     def _likelihood_of_fit(self, state: dict[str, Any]) -> BaseLikelihood:
         """Return the likelihood of the training targets."""
+        if self._latent is not None:
+            base = state["_posterior"].system.with_row_scale(None)
+            on_rows = base.bound.as_matrix().with_kernel
+            return self._latent.evidence(
+                base, state["Y_fit_"], state["sample_weight_fit_"], on_rows
+            )
         Y = state["Y_fit_"] / self._units()
         weights = telling(state["sample_weight_fit_"], state["_stays"])
         problem = self._problem(state["X_fit_"], Y - self._level_of_regression(Y), weights)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtri
 from sklearn.base import RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import Tags
+from sklearn.utils._param_validation import StrOptions
 
 from histrs._calibration import Readout
 from histrs._checks.validation import check_random_state
@@ -18,10 +21,17 @@ from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array, Matrix
 from histrs._weights import check_weights, over_unit
 from histrs.gaussian_process import _doors
+from histrs.gaussian_process._bound.base import Bound
 from histrs.gaussian_process._docs import GAUSSIAN_PROCESS, REGRESSION_FIT, REGRESSION_GP, UPDATES
 from histrs.gaussian_process._kernels.algebra import Constant
-from histrs.gaussian_process._learning.hyperparameters import checked_scales
+from histrs.gaussian_process._learning.hyperparameters import (
+    Bounds,
+    Hyperparameters,
+    checked_scales,
+)
+from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
+from histrs.gaussian_process._likelihoods.classes import Modes
 from histrs.gaussian_process._likelihoods.patterns import (
     APART,
     Patterns,
@@ -37,11 +47,29 @@ from histrs.gaussian_process._likelihoods.patterns import (
     spreads,
     with_targets,
 )
+from histrs.gaussian_process._likelihoods.rates import (
+    RATES,
+    LatentRates,
+    as_rates,
+    multiplier,
+    refuse_rates,
+)
+from histrs.gaussian_process._options import (
+    Bins,
+    Fine,
+    OptimizerOption,
+    Solver,
+    SolverName,
+    VarianceName,
+)
 from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._precision import Answer, in_precision_of_rows, is_single
 from histrs.gaussian_process._process import GaussianProcess, of_each_pattern
-from histrs.gaussian_process._state import copied
+from histrs.gaussian_process._state import copied, replaced_whole
+from histrs.gaussian_process._systems.system import System
 
+# How often hyper-parameters of rates are learned from the regression at a mode.
+_ROUNDS = 3
 # Fitted attributes whose last axis is that of the targets.
 _OF_TARGETS = (
     *("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_"),
@@ -54,14 +82,15 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     r"""Gaussian process regressor with any kernel.
 
     The standardised target has the covariance
-    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`. Inference is exact.
+    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`. Inference is exact; for counts
+    it is Laplace's approximation.
 
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
         An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name.
-        Below, an additive kernel is one that is a sum over columns, such as `Intersection`. The
-        search for the amplitude starts at the kernel's constant factor. None is ``Radial()``.
+        An additive kernel is a sum over columns, such as `Intersection`. The search for the
+        amplitude starts at the kernel's constant factor. None is ``Radial()``.
     {parameters}
 
     Attributes
@@ -69,23 +98,21 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     kernel_ : Kernel
         The kernel of the fit, without its constant factor.
     noise_, amplitude_ : float, or ndarray of shape (n_outputs,)
-        Variances of the fit, for targets of variance 1; arrays if outputs do not share them.
+        Variances of the fit, for targets of variance 1.
     theta_ : ndarray of shape (n_hyperparameters,)
-        Logarithms of noise, amplitude and the kernel's parameters that are not fixed.
+        Logarithms of noise, amplitude and the kernel's free parameters.
     optimization_history_ : dict of ndarray
-        Hyper-parameters that a search tried, and their likelihoods.
+        Hyper-parameters tried, and their likelihoods.
     X_fit_, Y_fit_, sample_weight_fit_ : ndarray
-        The distinct training rows; their centred targets, NaN if missing; their weights, None if
-        all are 1.
+        Distinct training rows, their centred targets and weights; weights of 1 are None.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
-        Mean and standard deviation of each target.
+        Mean and standard deviation of each target; for rates, log mean and 1.
     dual_coef_, residual_, n_iter_ : ndarray
-        Coefficients of the training rows; largest residual and iterations of each output.
+        Coefficients of training rows; residual and iterations of each output.
     std_error_ : float
-        Mean relative error of standard deviations on training rows; 0 where they are exact.
+        Mean relative error of standard deviations on training rows; 0 if exact.
     pattern_fits_, pattern_targets_, pattern_rows_ : list
-        If targets are missing in different rows: an estimator for each pattern of missing targets,
-        its targets and its rows.
+        For each pattern of missing targets: an estimator, its targets and its rows.
     {n_features_in_}
     {feature_names_in_}
 
@@ -101,13 +128,16 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     >>> from histrs.gaussian_process import GPRegressor
     >>> from histrs.gaussian_process.kernels import Linear, Radial
     >>> X = np.linspace(-3.0, 3.0, 100)[:, None]
-    >>> y = 2.0 * X[:, 0] + np.sin(3.0 * X[:, 0])
-    >>> model = GPRegressor(Radial() + Linear()).fit(X, y)
+    >>> model = GPRegressor(Radial() + Linear()).fit(X, X[:, 0] + np.sin(X[:, 0]))
     >>> mean, std = model.predict([[1.0]], return_std=True)
-    >>> bool(abs(mean[0] - 2.0 - np.sin(3.0)) < 3 * std[0])
+    >>> bool(abs(mean[0] - 1.0 - np.sin(1.0)) < 3 * std[0])
     True
     """
 
+    _parameter_constraints: ClassVar[dict[str, Any]] = {
+        **GaussianProcess._parameter_constraints,
+        "likelihood": [StrOptions({"gaussian", *RATES})],
+    }
     _predicted: ClassVar[Literal["mean", "decision"]] = "mean"
     _targets_are_single = False
     _single_target: bool
@@ -115,6 +145,70 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     y_mean_: Array
     y_std_: Array
     pattern_fits_: list[Self]
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        noise: float | ArrayLike = 0.1,
+        noise_bounds: Bounds = (1e-6, 1e12),
+        optimizer: OptimizerOption = "auto",
+        solver: SolverName | Solver = "auto",
+        tol: float = 1e-4,
+        variance: VarianceName | Fine = "auto",
+        n_bins: int | Bins | None = None,
+        random_state: int | np.random.RandomState | None = None,
+        likelihood: Literal["gaussian", "poisson", "gamma"] = "gaussian",
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        super().__init__(
+            kernel,
+            noise=noise,
+            noise_bounds=noise_bounds,
+            optimizer=optimizer,
+            solver=solver,
+            tol=tol,
+            variance=variance,
+            n_bins=n_bins,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.likelihood = likelihood
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
+        """Fit the model; on an error nothing changes.
+
+        Parameters
+        ----------
+        {rows}
+        {y}
+        {sample_weight}
+        {exposure}
+
+        {self}
+
+        Raises
+        ------
+        ValueError
+            If the kernel does not accept an entry of `X`, which the message names, or lengths
+            differ. If a target is missing in every row, or the likelihood does not accept one. If a
+            weight is negative or not finite, or all are 0.
+        """
+        with replaced_whole(self) as draft:
+            y, weights = as_rates(self.likelihood, y, sample_weight, exposure, offset)
+            draft._learn(draft._read_rows(X, y, weights, reset=True))
+        return self
 
     # ---- targets, and rows that come and go ----------------------------------------------------
 
@@ -146,7 +240,13 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(
-        self, X: ArrayLike | Matrix, y: ArrayLike, sample_weight: ArrayLike | None = None
+        self,
+        X: ArrayLike | Matrix,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Self:
         """Add rows; on an error nothing changes.
 
@@ -160,6 +260,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         {rows}
         {y}
         {further_weights}
+        {exposure}
 
         {self}
 
@@ -179,6 +280,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         >>> model.partial_fit(X[100:500], y[100:500]).score(X[500:], y[500:]) > before
         True
         """
+        y, sample_weight = as_rates(self.likelihood, y, sample_weight, exposure, offset)
         return self._fit_further(X, y, sample_weight)
 
     def _add(self, rows: TrainingRows, declared: ArrayLike | None = None) -> None:
@@ -209,9 +311,20 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     def _targets_given(self) -> Array:
         return self._Y_given
 
+    def _weigh(self, weights: Array | None, y: NDArray[Any]) -> None:
+        latent = self._latent
+        if latent is None:
+            super()._weigh(weights, y)
+            return
+        mean, self.sample_weight_fit_, self._weight_unit = latent.unit_of(y[:, 0], weights)
+        self.y_mean_, self.y_std_ = np.log([mean]), np.ones(1)
+
     def _standardised(
         self, targets: NDArray[Any], start: Array | None
     ) -> tuple[Array, Array | None]:
+        if self._latent is not None:
+            self._Y_given = targets.copy()
+            return targets / np.exp(self.y_mean_), start
         units = spreads(targets, self.sample_weight_fit_)
         if start is not None:
             # Only targets that had one value so far have the unit of all rows.
@@ -226,7 +339,47 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         return self.y_std_
 
     def _readouts(self, state: dict[str, Any]) -> dict[str, Readout]:
-        return {"mean": Readout(np.diag(state["y_std_"]), state["y_mean_"])}
+        modes: Modes | None = state.get("_modes")
+        level = state["y_mean_"] + (0.0 if modes is None else modes.bias)
+        return {"mean": Readout(np.diag(state["y_std_"]), level)}
+
+    # ---- rates that follow a latent function ---------------------------------------------------
+
+    @property
+    def _latent(self) -> LatentRates | None:
+        name = self.likelihood
+        return None if name == "gaussian" else LatentRates(name, self.tol)
+
+    @property
+    def _least_noise(self) -> float:
+        return 0.0 if self._latent is None else self._latent.least_dispersion
+
+    @property
+    def _merges_rows(self) -> bool:
+        return self._latent is None
+
+    def _learned(
+        self, X: Any, Y: Array, weights: Array | None, learner: Learner
+    ) -> tuple[Hyperparameters, Bound]:
+        latent = self._latent
+        if latent is None:
+            return super()._learned(X, Y, weights, learner)
+        like, start = latent.started(Y, self.sample_weight_fit_), None
+        nothing_to_learn = self._asked.keeps_hyperparameters or np.ptp(Y) == 0.0
+        for _ in range(0 if nothing_to_learn else _ROUNDS):
+            with warnings.catch_warnings():
+                # The last search says what it lacks.
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                values, bound = super()._learned(X, like.centred, like.weights, learner)
+            system = self._problem(X, Y, None).system(bound.reweighted(None), values.scales()[0])
+            (mode,) = latent.modes(system, Y, self.sample_weight_fit_, start)
+            like, start = latent.at_mode(mode), mode.weights[:, None]
+        return super()._learned(X, like.centred, like.weights, learner)
+
+    def _systems_to_solve(self, systems: list[System], Y: Array) -> list[System]:
+        if self._latent is None:
+            return systems
+        return [systems[0].with_row_scale(None)]
 
     # ---- targets that miss different rows: a fit for each pattern ------------------------------
 
@@ -279,8 +432,22 @@ class GPRegressor(RegressorMixin, GaussianProcess):
 
     # ---- answers -------------------------------------------------------------------------------
 
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Return R^2, the mean over targets; targets that are NaN do not count."""
+    def score(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> float:
+        """Return R^2, the mean over targets; targets that are NaN do not count.
+
+        With another likelihood than "gaussian", it is the explained fraction of the deviance.
+        """
+        y, sample_weight = as_rates(self.likelihood, y, sample_weight, exposure, offset)
+        if self._latent is not None:
+            return self._latent.score(self.predict(X), y, sample_weight)
         if missing_targets(y) is None:
             return float(super().score(X, y, sample_weight))
         return score_of_table(self.predict(X), y, sample_weight)
@@ -292,18 +459,31 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         return_std: Literal[False] = False,
         return_cov: Literal[False] = False,
         return_quantiles: None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> NDArray[Any]: ...
     @overload
     def predict(
-        self, X: ArrayLike | Matrix, return_std: Literal[True]
+        self,
+        X: ArrayLike | Matrix,
+        return_std: Literal[True],
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
     @overload
     def predict(
-        self, X: ArrayLike | Matrix, *, return_cov: Literal[True]
+        self, X: ArrayLike | Matrix, *, return_cov: Literal[True], offset: ArrayLike | None = None
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
     @overload
     def predict(
-        self, X: ArrayLike | Matrix, *, return_quantiles: ArrayLike
+        self,
+        X: ArrayLike | Matrix,
+        *,
+        return_quantiles: ArrayLike,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> tuple[NDArray[Any], NDArray[Any]]: ...
     @overload
     def predict(
@@ -312,6 +492,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         return_std: bool = False,
         return_cov: bool = False,
         return_quantiles: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Answer: ...
     @in_precision_of_rows
     @of_each_pattern
@@ -321,6 +504,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         return_std: bool = False,
         return_cov: bool = False,
         return_quantiles: ArrayLike | None = None,
+        *,
+        exposure: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Answer:
         """Predict targets, and on request how uncertain they are.
 
@@ -336,13 +522,16 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         return_quantiles : array-like of shape (n_quantiles,), default=None
             Probabilities, between 0 and 1, whose quantiles to return too. They use the standard
             deviations of `return_std`.
+        {exposure}
 
         Returns
         -------
         mean : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            The posterior mean (eq. 2 of Rodner et al., 2016), plus the mean of the targets.
+            The posterior mean (eq. 2 of Rodner et al., 2016), plus the mean of the targets. With
+            another likelihood, the mean of a target at the posterior mode.
         std : ndarray of the same shape
-            Only with `return_std`: square root of eq. 3 of that paper, noise included.
+            Only with `return_std`: square root of eq. 3 of that paper, noise included. With another
+            likelihood, the standard deviation of a target.
         covariance : ndarray of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
             Only with `return_cov`: noise included, on the diagonal.
         quantiles : ndarray of shape (n_samples, n_quantiles) or (n_samples, n_quantiles, n_targets)
@@ -359,9 +548,11 @@ class GPRegressor(RegressorMixin, GaussianProcess):
                 "Ask for one of return_std, return_cov and return_quantiles at a time."
             )
         only_mean = not (return_std or return_cov) and return_quantiles is None
+        if return_cov:
+            refuse_rates(self, "return_cov")
         X = self._check_rows_of_means(X) if only_mean else self._check_test(X)
         state = self._state()
-        mean = self._shaped(self._read(state, "mean", X))
+        mean = self._means(self._shaped(self._read(state, "mean", X)), exposure, offset)
         if return_cov:
             covariance = np.moveaxis(_standard_covariance(state, X), 0, 2)
             # In the unit of huge targets it may be beyond double precision.
@@ -370,8 +561,10 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             return mean, in_units[:, :, 0] if self._single_target else in_units
         if only_mean:
             return mean
-        variance = self._predictive_variance(state, X)
-        std = self._spread(state, np.sqrt(variance))
+        if self._latent is None:
+            std = self._spread(state, np.sqrt(self._predictive_variance(state, X)))
+        else:
+            std = self._latent.std(mean, state["noise_"], self._latent_variance(state, X)[:, 0])
         if return_std:
             return mean, std
         probabilities = np.atleast_1d(np.asarray(return_quantiles, dtype=np.float64))
@@ -379,8 +572,19 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             raise ValueError(
                 f"return_quantiles = {return_quantiles!r}: give probabilities between 0 and 1."
             )
+        if self._latent is not None:
+            return mean, self._latent.quantiles(probabilities, mean, std)
         z = ndtri(probabilities).reshape(-1, *[1] * (mean.ndim - 1))
         return mean, mean[:, None] + z * std[:, None]
+
+    def _means(self, scores: Array, exposure: ArrayLike | None, offset: ArrayLike | None) -> Array:
+        """Return means of targets of rows, of their latent functions or of what offsets leave."""
+        if self._latent is None and exposure is None and offset is None:
+            return scores
+        of_rows = multiplier(self.likelihood, len(scores), exposure, offset)
+        if self._latent is None:
+            return scores + of_rows.reshape(-1, *[1] * (scores.ndim - 1))
+        return np.exp(scores) * of_rows
 
     @in_precision_of_rows
     def sample_y(
@@ -404,6 +608,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         samples : ndarray of shape (n_rows, n_samples) or (n_rows, n_targets, n_samples)
             Joint draws: each column is one draw of the targets of all rows.
         """
+        refuse_rates(self, "sample_y")
         random = check_random_state(random_state)
         if (patterns := Patterns.of(self)) is not None:
             # One generator for all, whose draws differ from fit to fit.
@@ -438,8 +643,10 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         Raises
         ------
         ValueError
-            If the system was not factorised: choose ``solver="cholesky"``.
+            If the system was not factorised: choose ``solver="cholesky"``. If the likelihood is
+            not "gaussian".
         """
+        refuse_rates(self, "predict_leave_one_out")
         if (patterns := Patterns.of(self)) is not None:
             found = np.full((2, *self.Y_fit_.shape), np.nan)
             for fit, indices in zip(patterns.fits(), patterns.indices(), strict=True):
@@ -494,8 +701,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         Raises
         ------
         ValueError
-            If `rtol` is not positive.
+            If `rtol` is not positive. If the likelihood is not "gaussian".
         """
+        refuse_rates(self, "std_bounds")
         if not rtol > 0.0:
             raise ValueError(f"rtol = {rtol!r}: give a positive number.")
         X, state = self._check_test(X), self._state()

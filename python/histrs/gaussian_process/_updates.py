@@ -22,16 +22,18 @@ from histrs.gaussian_process._systems.rows import insert_rows, left_over, remove
 from histrs.gaussian_process._systems.system import System
 
 
-def distinct(rows: TrainingRows) -> DistinctRows:
-    """Return which rows are equal, targets too."""
+def distinct(model: Any, rows: TrainingRows) -> DistinctRows:
+    """Return which rows are equal, targets too; each is told apart where it tells dispersion."""
     Y = rows.Y
+    if not model._merges_rows:
+        return DistinctRows(None, np.arange(len(Y)), rows.weights)
     numbers = Y if Y.dtype.kind == "f" else np.unique(Y, return_inverse=True)[1]
     return distinct_rows(rows.checked, numbers, rows.weights, rows.copies)
 
 
 def add(model: Any, rows: TrainingRows) -> None:
     """Add checked rows to a fitted process, equal ones as one."""
-    found = distinct(rows)
+    found = distinct(model, rows)
     X, y = found.rows(rows.checked, rows.Y)
     n = len(model.Y_fit_)
     _keep_what_stays(model, found.stays, len(y))
@@ -110,7 +112,7 @@ def _systems_with(model: Any, X: Any, weights: Array | None, n_outputs: int) -> 
     """Return the systems with further rows, and their weights, behind their own."""
     first, *others = _systems_now(model)
     first.bound.check_size(first.bound.n_rows + X.shape[0], 1 + len(others))
-    # Latent functions of classes have systems in no scale of their rows.
+    # Latent functions have systems in no scale of their rows.
     scale = roots(weights) if model._latent is None else None
     grown = insert_rows(first, X, n_outputs, scale, weights=weights)
     bound = grown.bound

@@ -22,20 +22,23 @@ from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, S
 from histrs.gaussian_process._learning.leave_one_out import folds_of, held_out, leave_one_out
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.problem import Problem
+from histrs.gaussian_process._likelihoods.families import Bernoulli
 from histrs.gaussian_process._likelihoods.laplace import (
     LEAST_CURVATURE,
+    SMALL,
     BiasSolution,
     LaplaceLikelihood,
     Mode,
     at_curvature,
     best_amplitude,
-    find_mode,
+    evidence_of_modes,
     left_out,
     loss_by_left_out,
+    modes_of,
 )
 from histrs.gaussian_process._likelihoods.softmax import (
-    SoftmaxLikelihood,
     SoftmaxPrior,
+    evidence_of_softmax,
     loss_by_evidence,
     softmax_modes,
 )
@@ -43,9 +46,6 @@ from histrs.gaussian_process._posterior.posterior import Posterior
 from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._systems.rows import left_over, remove_rows
 from histrs.gaussian_process._systems.system import System
-
-# Rows that the variance of the logit is chosen on, at most.
-_CHOSEN_ON = 1024
 
 
 def declared_with(
@@ -225,27 +225,18 @@ class LatentClasses:
         self, base: System, Y: Array, sample_weight: Array | None, start: Array | None
     ) -> list[Mode]:
         """Return the mode of each output, from `start` as weights that count the amplitude in."""
-        stored = base.uses_cholesky(Y.shape[1])
+        if self.name == "bernoulli":
+            return modes_of(base, Bernoulli(), Y > 0, sample_weight, self.tol, start)
         # The functions of several classes are coupled by a matrix of all rows.
-        stored &= self.name == "softmax" or not base.bound.has_weights
-        K = base.kernel_matrix() if stored else None
-        with blas_threads_at_most(1) if len(Y) <= _CHOSEN_ON else nullcontext():
-            if self.name == "softmax":
-                return softmax_modes(base, Y, sample_weight, self.tol, start, K)
-            return [
-                find_mode(
-                    *(base, Y[:, k] > 0, sample_weight, self.tol),
-                    None if start is None else start[:, k],
-                    K,
-                )
-                for k in range(Y.shape[1])
-            ]
+        K = base.kernel_matrix() if base.uses_cholesky(Y.shape[1]) else None
+        with blas_threads_at_most(1) if len(Y) <= SMALL else nullcontext():
+            return softmax_modes(base, Y, sample_weight, self.tol, start, K)
 
     def chosen_amplitude(self, problem: Problem, kernel: Any, bounds: tuple[float, float]) -> float:
         """Return the variance of the logit that some of the rows tell, whose targets are +-1."""
         # Several classes have a factor each.
         n_outputs = problem.Y.shape[1]
-        rows = some_of_each_class(problem.Y, int(_CHOSEN_ON / n_outputs**0.5))
+        rows = some_of_each_class(problem.Y, int(SMALL / n_outputs**0.5))
         part = problem.of_rows(rows)
         some = base_of(part.system(part.bind(kernel), Scales(1.0, 1.0)), 1.0)
         K = some.kernel_matrix()
@@ -265,13 +256,15 @@ class LatentClasses:
 
         `kernel_on` returns a kernel on the rows of `base`.
         """
-        of_classes = SoftmaxLikelihood if self.name == "softmax" else LaplaceLikelihood
 
-        def made(values: Hyperparameters) -> System:
-            changed = replace(base, bound=kernel_on(values.kernel))
-            return base_of(changed, float(values.amplitude[0]))
+        def of(values: Hyperparameters) -> tuple[float, float]:
+            on_rows = replace(base, bound=kernel_on(values.kernel))
+            changed = base_of(on_rows, float(values.amplitude[0]))
+            if self.name == "softmax":
+                return evidence_of_softmax(changed, Y, sample_weight, self.tol)
+            return evidence_of_modes(changed, Bernoulli(), Y > 0, sample_weight, self.tol)
 
-        return of_classes(made, Y, sample_weight, self.tol)
+        return LaplaceLikelihood(of, Y, self.tol)
 
     def left_out(self, fit: FittedClasses) -> Array:
         posterior, modes = fit.posterior, cast(Modes, fit.modes)

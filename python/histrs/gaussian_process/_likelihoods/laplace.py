@@ -1,34 +1,39 @@
-r"""The mode of a latent function that classes follow, and the Gaussian that is like it there.
+r"""The mode of a latent function that targets follow, and the Gaussian that is like it there.
 
-The probability of the class is :math:`1 / (1 + e^{-f})`, with weights `w` of rows and a prior
-:math:`f \sim N(b, a K)`, where `b` is normal too. Newton's method finds the mode of the posterior
-(Rasmussen and Williams, 2006, section 3.4). Each step is a regression: of targets :math:`z = f + (t
-- \pi) / (\pi (1 - \pi))` whose noise is 1 over the curvature :math:`W = w \pi (1 - \pi)`, so that
-products, factors, tables and variances are those of rows with weights.
+The log density of a row is :math:`w l(f) / \phi`, of its weight `w` and the dispersion
+:math:`\phi`; the prior is :math:`f \sim N(b, a K)`, where `b` is normal too. Newton's method finds
+the mode of the posterior (Rasmussen and Williams, 2006, section 3.4). Each step is a regression: of
+targets :math:`z = f + l'(f) / i(f)`, with the information :math:`i`, whose noise is :math:`\phi`
+over the curvature :math:`W = w i(f)`. So products, factors, tables and variances are those of rows
+with weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit
 
 from histrs._calibration import fit_calibration, logits_of_classes
 from histrs._solvers.row_scale import scale_both_sides
+from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
 from histrs._weights import index_of_best
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
 from histrs.gaussian_process._learning.spectrum import Evaluation
+from histrs.gaussian_process._likelihoods.families import Bernoulli, Family
 from histrs.gaussian_process._systems.system import System
 
 # Prior variance of the bias.
 BIAS_VARIANCE = 4.0
 MAX_STEPS = 60
+# Rows of a small matrix.
+SMALL = 1024
 _LEAST_STEP = 1e-6
 _ROUNDING = 1e-13
 # Of a row that is certain: less would be lost beside others.
@@ -69,10 +74,10 @@ class Mode:
     bias: float
     """`b`."""
     residual: float
-    """Largest entry of `w (t - pi) - weights / a`, which is 0 at the mode."""
+    """Largest entry of `w l'(f) / phi - weights / a`, which is 0 at the mode, in its unit."""
     n_steps: int
     log_posterior: float
-    """`log p(t | f) + log p(f)` but for determinants."""
+    """`log p(y | f) + log p(f)` but for determinants."""
     of_bias: BiasSolution
 
     def left_out(self, stays: Array | None) -> Array:
@@ -103,7 +108,8 @@ def left_out(
 
 def find_mode(
     base: System,
-    positive: NDArray[np.bool_],
+    family: Family,
+    y: NDArray[Any],
     sample_weight: Array | None,
     tol: float,
     start: Array | None = None,
@@ -111,12 +117,12 @@ def find_mode(
 ) -> Mode:
     """Return the mode by Newton's method, from `start` as weights that count the amplitude in.
 
-    The base has no scale of rows and a noise variance of 1. With a kernel matrix, the systems of
-    steps are factorised. No entry of the gradient that is left is above `tol`.
+    The base has no scale of rows, and the dispersion for its noise variance. With a kernel matrix,
+    the systems of steps are factorised. No entry of the gradient that is left is above `tol`.
     """
-    n = len(positive)
+    n = len(y)
     w = weights_or_ones(sample_weight, n)
-    sign = np.where(positive, 1.0, -1.0)
+    over, unit = 1.0 / base.noise, family.unit(y, w) / max(base.noise, 1.0)
     ratio = BIAS_VARIANCE / base.amplitude
 
     def product(v: Array) -> Array:
@@ -126,22 +132,28 @@ def find_mode(
 
     def objective(weights: Array, f: Array, bias: float) -> float:
         prior = weights @ (f - bias) / base.amplitude + bias**2 / BIAS_VARIANCE
-        return float(w @ log_expit(sign * f) - 0.5 * prior)
+        with np.errstate(over="ignore"):
+            return float(over * (w @ family.density(y, f)) - 0.5 * prior)
 
-    weights = np.zeros(n) if start is None else start
-    bias = ratio * float(weights.sum())
-    f = product(weights) + bias if start is not None else np.zeros(n)
-    value = objective(weights, f, bias)
+    weights, f, bias = np.zeros(n), np.zeros(n), 0.0
+    value, at = objective(weights, f, bias), family.start(y, w)
+    if start is not None:
+        bias_then = ratio * float(start.sum())
+        then = start, product(start) + bias_then, bias_then
+        # Weights of another kernel may lead far away.
+        if (reached := objective(*then)) > value:
+            (weights, f, bias), value, at = then, reached, then[1]
     steps, stuck, last = 0, False, np.inf
     while True:
-        gradient = w * sign * expit(-sign * f)
-        curvature = np.maximum(w * expit(f) * expit(-f), LEAST_CURVATURE)
-        residual = float(np.max(np.abs(gradient - weights / base.amplitude), initial=0.0))
+        gradient = w * family.slope(y, at)
+        curvature = np.maximum(w * family.curvature(at), LEAST_CURVATURE)
+        left = over * gradient - weights / base.amplitude
+        residual = float(np.max(np.abs(left), initial=0.0)) / unit
         # At 0, no probability is off by more than a half, which a tolerance must not hide.
         done = residual <= tol and steps > 0
         done |= (stuck and residual > 0.5 * last) or steps == MAX_STEPS
         last = residual
-        targets = f + gradient / curvature
+        targets = at + gradient / curvature
         system = at_curvature(base, curvature, kernel_matrix)
         new_weights, new_bias, of_bias = regress(system, targets, tol)
         if done:
@@ -150,7 +162,29 @@ def find_mode(
         direction = new_weights - weights, new_f - f, new_bias - bias
         point, value, stuck = step_along(objective, (weights, f, bias), direction, value)
         weights, f, bias = point
+        # The first step begins elsewhere than where it leads from.
+        at, stuck = f, stuck and steps > 0
         steps += 1
+
+
+def modes_of(
+    base: System,
+    family: Family,
+    Y: NDArray[Any],
+    sample_weight: Array | None,
+    tol: float,
+    start: Array | None,
+) -> list[Mode]:
+    """Return the mode of each output, from `start` as weights that count the amplitude in."""
+    stored = base.uses_cholesky(Y.shape[1]) and not base.bound.has_weights
+    K = base.kernel_matrix() if stored else None
+    starts = [None] * Y.shape[1] if start is None else list(start.T)
+    # On matrices of this size, BLAS's threads mostly wait for one another.
+    with blas_threads_at_most(1) if len(Y) <= SMALL else nullcontext():
+        return [
+            find_mode(base, family, y, sample_weight, tol, of_y, K)
+            for y, of_y in zip(Y.T, starts, strict=True)
+        ]
 
 
 def step_along(
@@ -199,34 +233,34 @@ def regress(system: System, targets: Array, tol: float) -> tuple[Array, float, B
     return weights, bias, BiasSolution(solved[:, 1], determinant)
 
 
-class LaplaceLikelihood(BaseLikelihood):
-    """The log marginal likelihood of classes, targets of +1 and -1, by Laplace's approximation.
+def evidence_of_modes(
+    base: System, family: Family, Y: NDArray[Any], sample_weight: Array | None, tol: float
+) -> tuple[float, float]:
+    """Return the sum of outputs' log marginal likelihoods, and the largest residual of a mode."""
+    given = sample_weight, tol, None, base.kernel_matrix()
+    modes = [find_mode(base, family, y, *given) for y in Y.T]
+    return sum(mode.log_evidence for mode in modes), max(mode.residual for mode in modes)
 
-    `make_base` returns the system of hyper-parameters, as `find_mode` takes it.
+
+class LaplaceLikelihood(BaseLikelihood):
+    """The log marginal likelihood of targets by Laplace's approximation.
+
+    `evidence` returns it, and the residual of a mode, of hyper-parameters.
     """
 
-    why_no_gradient = "likelihood='bernoulli' has no gradient: leave eval_gradient out."
+    why_no_gradient = "This likelihood has no gradient: leave eval_gradient out."
     has_gradient = False
 
     def __init__(
-        self,
-        make_base: Callable[[Hyperparameters], System],
-        Y: Array,
-        sample_weight: Array | None,
-        tol: float,
+        self, evidence: Callable[[Hyperparameters], tuple[float, float]], Y: Array, tol: float
     ) -> None:
         super().__init__(Y)
-        self._make_base = make_base
-        self._sample_weight = sample_weight
-        self._tol = tol
+        self._evidence, self._tol = evidence, tol
 
     def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
-        """Return the likelihood, summed over the outputs, whatever the noise variance is."""
-        base = self._make_base(values)
-        K, weights = base.kernel_matrix(), self._sample_weight
-        modes = [find_mode(base, y > 0, weights, self._tol, None, K) for y in self.targets.T]
-        solved = all(mode.residual <= self._tol for mode in modes)
-        return Evaluation(sum(mode.log_evidence for mode in modes), 0.0, {}, solved)
+        """Return the likelihood, but for what only targets tell."""
+        value, residual = self._evidence(values)
+        return Evaluation(value, 0.0, {}, residual <= self._tol)
 
 
 def best_amplitude(
@@ -271,7 +305,7 @@ def loss_by_left_out(
     def loss(amplitude: float, starts: list[Any] | None) -> tuple[float, list[Array]]:
         base = make_base(amplitude)
         modes = [
-            find_mode(base, y > 0, sample_weight, tol, start, kernel_matrix)
+            find_mode(base, Bernoulli(), y > 0, sample_weight, tol, start, kernel_matrix)
             for y, start in zip(Y.T, starts or [None] * Y.shape[1], strict=True)
         ]
         scores = np.column_stack([mode.left_out(stays) for mode in modes])

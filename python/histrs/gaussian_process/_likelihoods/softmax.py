@@ -12,7 +12,7 @@ by conjugate gradients, preconditioned by factors of a matrix per class.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,13 +26,10 @@ from histrs._solvers.row_scale import scale_both_sides
 from histrs._typing import Array
 from histrs._weights import index_of_best
 from histrs.gaussian_process._bound.all_pairs import check_memory
-from histrs.gaussian_process._learning.hyperparameters import Hyperparameters
-from histrs.gaussian_process._learning.spectrum import Evaluation
 from histrs.gaussian_process._likelihoods.laplace import (
     BIAS_VARIANCE,
     LEAST_CURVATURE,
     MAX_STEPS,
-    LaplaceLikelihood,
     Mode,
     at_curvature,
     regress,
@@ -330,18 +327,13 @@ def loss_by_evidence(
     return loss
 
 
-class SoftmaxLikelihood(LaplaceLikelihood):
-    """The log marginal likelihood of classes by Laplace's approximation to their softmax."""
-
-    why_no_gradient = "likelihood='softmax' has no gradient: leave eval_gradient out."
-
-    def evaluate(self, values: Hyperparameters, names: Collection[str] = ()) -> Evaluation:
-        base = self._make_base(values)
-        prior = SoftmaxPrior(base.kernel_matrix(), base.amplitude)
-        labels, n_classes = index_of_best(self.targets), self.targets.shape[1]
-        mode = prior.find_mode(labels, n_classes, self._sample_weight, self._tol)
-        evidence = prior.log_evidence(mode, self._sample_weight)
-        return Evaluation(evidence, 0.0, {}, mode.residual <= self._tol)
+def evidence_of_softmax(
+    base: System, Y: Array, sample_weight: Array | None, tol: float
+) -> tuple[float, float]:
+    """Return the log marginal likelihood by Laplace's approximation, and the mode's residual."""
+    prior = SoftmaxPrior(base.kernel_matrix(), base.amplitude)
+    mode = prior.find_mode(index_of_best(Y), Y.shape[1], sample_weight, tol)
+    return prior.log_evidence(mode, sample_weight), mode.residual
 
 
 def _balanced(V: Array) -> Array:

@@ -17,6 +17,7 @@ from histrs.gaussian_process._bound.additive import MinimaBound
 from histrs.gaussian_process._bound.levels import LevelBound
 from histrs.gaussian_process._doors import refuse_distributed
 from histrs.gaussian_process._kernels.levels import LevelPair
+from histrs.gaussian_process._likelihoods.rates import refuse_rates
 from histrs.gaussian_process._posterior.posterior import Posterior
 
 KIND = "model"
@@ -224,8 +225,9 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
     Raises
     ------
     ValueError
-        If the kernel is no sum of functions of features and of pairs. If probabilities need
-        variances, with ``calibration=None``. If `path` is a file of another kind.
+        If the kernel is no sum of functions of features and of pairs. If the likelihood is
+        "poisson" or "gamma". If probabilities need variances, with ``calibration=None``. If `path`
+        is a file of another kind.
 
     Examples
     --------
@@ -240,6 +242,7 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
     True
     """
     refuse_distributed(self, "save")
+    refuse_rates(self, "save")
     state = self._answering()
     if "classes_" in state and self.calibration is None:
         raise ValueError(

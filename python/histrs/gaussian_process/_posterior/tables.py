@@ -18,6 +18,7 @@ from histrs._checks.validation import to_core
 from histrs._typing import Array
 from histrs.gaussian_process._bound.pairs import PairTerm, cell_among
 from histrs.gaussian_process._doors import refuse_distributed
+from histrs.gaussian_process._likelihoods.rates import refuse_rates
 from histrs.gaussian_process._posterior.posterior import Posterior
 
 # Entries of training rows whose functions are held at a time.
@@ -187,8 +188,8 @@ def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
     ------
     TypeError, ValueError
         If `n_bins` is no integer, or less than 2. If the kernel is no sum of piecewise linear
-        functions of features and of pairs. If probabilities need variances, with
-        ``calibration=None``.
+        functions of features and of pairs. If the likelihood is "poisson" or "gamma". If
+        probabilities need variances, with ``calibration=None``.
 
     Examples
     --------
@@ -201,6 +202,7 @@ def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
     True
     """
     refuse_distributed(self, "export_tables")
+    refuse_rates(self, "export_tables")
     state, n_threads = self._answering(), self._asked.n_threads
     posterior: Posterior = state["_posterior"]
     bound, classes, readout = posterior.additive, state.get("classes_"), self._predicted

@@ -11,6 +11,7 @@ from scipy.special import expit, log_expit
 
 from histrs._typing import Array
 from histrs.gaussian_process._bound.base import Bound
+from histrs.gaussian_process._likelihoods.families import Bernoulli
 from histrs.gaussian_process._likelihoods.laplace import Mode, find_mode
 from histrs.gaussian_process._options import Solver
 from histrs.gaussian_process._posterior.posterior import Posterior
@@ -155,7 +156,7 @@ def _mode(
     start: Array | None = None,
 ) -> Mode:
     base = System(bound=bound, noise=1.0, amplitude=variance, solver=Solver(), row_scale=None)
-    return find_mode(base, positive, row_weights, _TOL, start)
+    return find_mode(base, Bernoulli(), positive, row_weights, _TOL, start)
 
 
 def scale_of(T: Array) -> tuple[Array, Array]:
