@@ -156,8 +156,8 @@ class MetricKMeans(MetricClusters):
 
     Notes
     -----
-    A debiased barycentre minimises a divergence, and the cost of transport only approximately. The
-    centres with the smallest sum are kept.
+    With transport, a centre is a debiased barycentre. It minimises a divergence, which is not quite
+    the cost, so the sum of costs may rise. The fit then keeps the centres with the smallest sum.
 
     See Also
     --------

@@ -105,10 +105,10 @@ _SAMPLE_WEIGHT = """
 sample_weight : array-like of shape (n_samples,), default=None
     Weights of the rows. The noise variance of a row is divided by its weight; calibration of
     probabilities weighs the row too. A row of weight 3 counts as three equal rows, and rows with
-    equal columns and targets count as one row of their total weight. Rows with equal columns and
-    always equal targets may be copies of one measurement. To learn the noise, their weights are
-    therefore divided by their mean. A fit to two copies of every row gives the same model. A row of
-    weight 0 is left out.
+    equal columns and targets count as one row of their total weight. If rows with equal columns
+    never differ in their targets, they may be copies of one measurement. To learn the noise, the
+    fit therefore divides the weights of such rows by their mean weight. Two copies of every row
+    then give the same model as one. A row of weight 0 is left out.
 """
 FIT = {
     "y": """
