@@ -229,9 +229,10 @@ def page(found: dict[str, Any]) -> str:
         "",
         "The table shows accuracies in percent, with default parameters, on raw counts, fractions "
         "or values. If the objective of a model depends on the units, rows are divided by their "
-        "mean sum. The test rows of 20 Newsgroups are later texts; those of other data sets are a "
-        "quarter of at most 4,000 rows. The time is the sum of the fits, on a machine that did "
-        "other work as well. `python -m benches.quality_svm` measures all of this again.",
+        "mean sum. The test rows of 20 Newsgroups are later texts. From each other data set, at "
+        "most 4,000 rows are drawn, and a quarter of these are test rows. The time is the sum of "
+        "the fits, on a machine that did other work as well. `python -m benches.quality_svm` "
+        "measures all of this again.",
         "",
         "| | " + " | ".join(found) + " | mean | fit, s |",
         "|---" + "|--:" * (len(found) + 2) + "|",

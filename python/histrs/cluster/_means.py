@@ -105,12 +105,15 @@ class _Run(NamedTuple):
 class MetricKMeans(MetricClusters):
     r"""Clusters around means, in the metrics of this package.
 
-    .. math:: \min_{m_1 \ldots m_k} \sum_i \min_c D(x_i, m_c)
+    The centres :math:`m_1 \ldots m_k` are to minimise the sum of costs of the samples :math:`x_i`,
 
-    by Lloyd's iteration [1]_. In turns, each sample goes to the centre with the smallest cost, and
-    each centre becomes the mean of its samples. The iteration ends when the sum stops falling. The
-    cost :math:`D` is the square of the distance "airm", "logeuclid", "euclid" or "euclidean". The
-    other distances are squares already, or costs of transport, so they are the cost.
+    .. math:: \sum_i \min_c D(x_i, m_c).
+
+    Lloyd's iteration [1]_ searches for the minimum. In turns, each sample goes to the centre with
+    the smallest cost, and each centre becomes the mean of its samples. The iteration ends when the
+    sum stops falling. The cost :math:`D` is the square of the distance "airm", "logeuclid",
+    "euclid" or "euclidean". The other distances are squares already, or costs of transport, so they
+    are the cost.
 
     Parameters
     ----------
@@ -131,7 +134,7 @@ class MetricKMeans(MetricClusters):
     max_iter : int, default=100
         Largest number of iterations for each start.
     tol : float, default=1e-4
-        The iteration ends when the sum falls by less, as a fraction of itself.
+        The iteration ends when the sum of costs falls by less than this fraction of the sum.
     {random_state}
 
     Attributes
@@ -153,8 +156,8 @@ class MetricKMeans(MetricClusters):
 
     Notes
     -----
-    A debiased barycentre minimises a divergence, and the cost of transport only approximately. The
-    centres with the smallest sum are kept.
+    With transport, a centre is a debiased barycentre. It minimises a divergence, which is not quite
+    the cost, so the sum of costs may rise. The fit then keeps the centres with the smallest sum.
 
     See Also
     --------

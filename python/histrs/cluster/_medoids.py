@@ -27,11 +27,14 @@ _LEAST_GAIN = 1e-12
 class KMedoids(MetricClusters):
     r"""Clusters around samples, in any metric.
 
-    .. math:: \min_{S \subset \{1 \ldots n\},\; |S| = k} \sum_i \min_{j \in S} d(x_i, x_j)
+    The medoids, a set :math:`S` of :math:`k` samples, are to minimise the sum of distances to the
+    nearest medoid,
 
-    by the swaps of PAM [1]_. A medoid is exchanged for the sample that lowers the sum most, until
-    no exchange lowers it. All swaps are judged at once, from the two nearest medoids of each sample
-    [3]_. The distances of all pairs are kept meanwhile.
+    .. math:: \sum_i \min_{j \in S} d(x_i, x_j).
+
+    The swaps of PAM [1]_ search for the minimum. A medoid is exchanged for the sample that lowers
+    the sum most, until no exchange lowers it. All swaps are judged at once, from the two nearest
+    medoids of each sample [3]_. The distances of all pairs are kept meanwhile.
 
     Parameters
     ----------

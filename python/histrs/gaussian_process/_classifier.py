@@ -416,8 +416,9 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
     def decision_function(self, X: ArrayLike | Matrix) -> Array:
         """Return the scores by which classes are predicted.
 
-        With `calibration` they are the logits of the probabilities, else the posterior mean of the
-        targets (eq. 2), which `latent_mean_and_variance` returns in either case.
+        With `calibration`, they are the logits of the probabilities. Without it, they are the
+        posterior mean of the targets (eq. 2 of Rodner et al., 2016). `latent_mean_and_variance`
+        returns that mean in either case.
 
         Parameters
         ----------
@@ -477,13 +478,14 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         take no more time than means.
 
         With ``calibration=None`` they are the probabilities of the model, whose targets are latent
-        functions plus Gaussian noise. Only target vectors with a single +1 can occur, so that with
-        the predictive variances :math:`\sigma_c^2` (eq. 3 of Rodner et al., 2016)
+        functions plus Gaussian noise. Only target vectors with a single +1 can occur. The
+        probabilities are therefore
 
         .. math:: P(c \mid x) \propto \prod_k \mathcal N(t_{ck}; \mu_k, \sigma_k^2)
                   \propto \exp(2 \mu_c / \sigma_c^2),
 
-        where `t_c` is +1 at `c` and -1 elsewhere. On classes that are easily told apart, these are
+        where :math:`t_c` is +1 at `c` and -1 elsewhere, and :math:`\sigma_c^2` are the predictive
+        variances (eq. 3 of Rodner et al., 2016). On classes that are easily told apart, these are
         too certain.
 
         Parameters

@@ -89,7 +89,9 @@ GAUSSIAN_PROCESS = {
     "additive_attributes": """
 feature_transform_, exponent_, feature_weights_, intercept_variance_, smoothness_, slope_weight_, \
 rough_weight_, interaction_weight_
-    Values of the kernel's parameters of these names after the fit.
+    The learned values of the kernel's parameters. `feature_transform_` is the `transform` of
+    `Intersection`, `interaction_weight_` is the `weight` of `Interactions`, and `smoothness_` is
+    "linear", "cubic" or "both". The others have the name of their parameter.
 interactions_, interaction_knots_
     The pairs of features, the strongest first or as they were given, and the knots of each feature
     of a pair.
@@ -106,9 +108,9 @@ sample_weight : array-like of shape (n_samples,), default=None
 """,
     "indices": """
 indices : array-like of int
-    Numbers of the rows to remove, each once. Rows of positive weight that `fit` and `partial_fit`
-    were given are counted from 0. Later rows move up. If rows are equal, the others keep their
-    weights.
+    Numbers of the rows to remove, each once. Rows of positive weight are numbered from 0, in the
+    order in which they were given. After a removal, later rows get smaller numbers. Equal rows that
+    are not named stay.
 """,
 }
 _SAMPLE_WEIGHT = """
@@ -116,9 +118,9 @@ sample_weight : array-like of shape (n_samples,), default=None
     Weights of the rows. The noise variance of a row is divided by its weight; calibration of
     probabilities weighs the row too. A row of weight 3 counts as three equal rows, and rows with
     equal columns and targets count as one row of their total weight. If rows with equal columns
-    always have equal targets, they may be copies of one measurement. Noise is then learned with
-    weights divided by their mean. Repeating every row equally often changes nothing. A
-    row of weight 0 is left out.
+    never differ in their targets, they may be copies of one measurement. To learn the noise, the
+    fit therefore divides the weights of such rows by their mean weight. Two copies of every row
+    then give the same model as one. A row of weight 0 is left out.
 """
 FIT = {
     "y": """
@@ -132,8 +134,8 @@ CLASSIFICATION_FIT = {
     "sample_weight": _SAMPLE_WEIGHT,
     "classes": """
 classes : array-like of shape (n_classes,), default=None
-    Labels that the model keeps, even without rows of them. `y` must then have only these labels and
-    labels that are known. None takes the classes of the rows.
+    Class labels that the model keeps, even if no row has them yet. If given, each label in `y` must
+    be one of these or a class of the model. None adds the classes in `y`.
 """,
 }
 REGRESSION_FIT = {

@@ -33,8 +33,9 @@ class IntersectionGPRegressor(GPRegressor):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        `Intersection` or `Splines`, with `Interactions` added to it if columns interact. None is
-        ``Intersection()``. All other parameters and attributes are those of `GPRegressor`.
+        `Intersection` or `Splines`. If columns interact, `Interactions` can be added to
+        `Intersection`. None is ``Intersection()``. All other parameters and attributes are those of
+        `GPRegressor`.
 
     Attributes
     ----------
@@ -92,8 +93,8 @@ class IntersectionGPClassifier(GPClassifier):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        `Intersection` or `Splines`, with `Interactions` added to it if columns interact. None is
-        ``Intersection()``.
+        `Intersection` or `Splines`. If columns interact, `Interactions` can be added to
+        `Intersection`. None is ``Intersection()``.
 
     Attributes
     ----------
@@ -106,9 +107,9 @@ class IntersectionGPClassifier(GPClassifier):
     Notes
     -----
     With the Bernoulli and softmax likelihoods, functions, standard deviations, look-up tables and
-    explanations are on the scale of the logit. `amplitude_` is the best of seven values, by the
-    log loss of left-out rows (Bernoulli) or by marginal likelihood (softmax). `noise_` is 1, and
-    has no effect.
+    explanations are on the scale of the logit. `amplitude_` is the variance of the logit. The fit
+    tries seven values. Bernoulli takes the one with the least log loss of left-out rows, softmax
+    the one with the largest marginal likelihood. `noise_` is 1, and has no effect.
 
     Rows must not be negative, as the estimator's tags say. Two of scikit-learn's estimator checks,
     `check_class_weight_classifiers` and `check_decision_proba_consistency`, fit negative values all
@@ -145,9 +146,10 @@ class MinMaxGPRegressor(GPRegressor):
     The MinMax kernel is :math:`\sum_d \min(x_d, x'_d) / \sum_d \max(x_d, x'_d)`. For bits and
     counts, it is known as the Tanimoto coefficient [1]_. The process has a convex sum of this
     kernel and the intersection kernel, with weights that maximise the marginal likelihood. Up to
-    10,000 rows the matrix of all pairs is factorised. With more rows two bytes are kept for every
-    pair, and conjugate gradients solve the system. 60,000 rows then need 7.2 GB. Parameters and
-    attributes are those of `GPRegressor`.
+    10,000 rows the matrix of all pairs is factorised. With more rows, the sum of minima of each
+    pair is stored in two bytes, and conjugate gradients solve the system. 60,000 rows then need 3.6
+    GB, or twice as much if sums are not whole numbers below 65,536. Parameters and attributes are
+    those of `GPRegressor`.
 
     See Also
     --------

@@ -82,10 +82,10 @@ class Solver:
     max_iter : int, default=1000
         Largest number of iterations; if they do not suffice, there is a ConvergenceWarning.
     preconditioner : {"auto", "knots", "pivoted-cholesky"} or None, default="auto"
-        For conjugate gradients and the intersection kernel. "knots" projects every column on some
-        of its values, which keeps the iterations flat in the number of rows; it suits few columns.
-        "pivoted-cholesky" is a low-rank approximation, for many columns. "auto" chooses by the
-        number of columns.
+        For conjugate gradients and the intersection kernel. "knots" approximates the kernel from a
+        few values of each column, the knots. The number of iterations then does not grow with the
+        number of rows. It suits few columns. "pivoted-cholesky" is a low-rank approximation, for
+        many columns. "auto" chooses by the number of columns.
 
     Examples
     --------

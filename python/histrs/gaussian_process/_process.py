@@ -706,10 +706,11 @@ class GaussianProcess(BaseEstimator):
 
     @property
     def std_error_(self) -> float:
-        """Mean relative error of the standard deviations that come from cached directions.
+        """Mean relative error of the standard deviations of ``variance="cached"``.
 
-        It is measured on training rows that are solved exactly, each by a fit without it; 0 where
-        all standard deviations are exact. Of several fits it is the largest.
+        It is measured on training rows, each predicted exactly by a fit without it. It is 0 if all
+        standard deviations are exact. If outputs do not share their hyper-parameters or their
+        missing targets, it is the largest of their errors.
         """
         if (patterns := Patterns.of(self)) is not None:
             return float(max(fit.std_error_ for fit in patterns.fits()))

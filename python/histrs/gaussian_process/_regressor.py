@@ -82,8 +82,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     r"""Gaussian process regressor with any kernel.
 
     The standardised target has the covariance
-    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`. Inference is exact; for counts
-    it is Laplace's approximation.
+    :math:`\mathrm{amplitude}\; k(x, x') + \mathrm{noise}\,[x = x']`. Inference is exact.
 
     Parameters
     ----------

@@ -56,9 +56,9 @@ from histrs.gaussian_process._tabular.transforms import TransformName, named
 TABULAR_GP = {
     "members": """
 members : "auto" or list of {"even", "levels", "radial", "ranks"}, default="auto"
-    The processes that are blended. "auto" takes "even" alone up to 100 rows, all four up to 1,000
-    rows, and all but "even" above. With more than 20 columns, it takes all four up to 50 rows per
-    column, but never above 6,000 rows. With more than 1,024 columns, it leaves out "levels".
+    The processes that are blended. "auto" takes "even" alone up to 100 rows. Above, it takes the
+    other three. It adds "even" up to 1,000 rows, or up to 50 rows per column if that is more, but
+    never above 6,000 rows. With more than 1,024 columns, it leaves out "levels".
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
@@ -78,16 +78,16 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     member    covariance
     ========= ====================================================================================
     "levels"  a sum of functions of single columns and of ten pairs, on rounded values
-    "radial"  Laplace, Matérn-3/2 and Brownian kernels of one Euclidean distance
-    "ranks"   Laplace kernels of one L1 distance between ranks
+    "radial"  Laplace, Matérn-3/2 and Brownian kernels that share one Euclidean distance
+    "ranks"   Laplace kernels that share one L1 distance between ranks
     "even"    linear, Laplace and Brownian kernels, with the same weight for all columns
     ========= ====================================================================================
 
     In the first three, every column has a weight, and the weights maximise the marginal likelihood.
     This overfits if rows are few, so "even" tries at least 112 kernels, and averages over the most
-    likely ones. The distance of two categories is 0 or 1. "radial" projects numeric columns onto
-    the eigenvectors of the mean outer product of its prediction's gradients, if this lowers the
-    error of left-out rows. Weights of members minimise the squared error of leave-one-out
+    likely ones. The distance of two categories is 0 or 1. The gradients of the prediction have a
+    mean outer product. "radial" projects the numeric columns onto its eigenvectors, if this lowers
+    the error of left-out rows. Weights of members minimise the squared error of leave-one-out
     predictions, which are in closed form.
 
     A second process learns the width of the predictive distribution from squared residuals of
@@ -126,9 +126,10 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     is then taken from several training rows that are near in the other columns, and their spread
     widens the prediction.
 
-    Up to 6,000 rows, systems are factorised. With more, "radial" and "ranks" keep all pairs of at
-    most 65,536 rows in two bytes each, and "levels" takes all rows. At most 4,000 rows are then
-    held out to learn the weights of members. The final fit includes them.
+    Up to 6,000 rows, systems are factorised. With more, "radial" and "ranks" take at most 65,536
+    rows, and store a rounded kernel value of two bytes for each pair of them. "levels" takes all
+    rows. At most 4,000 rows are then held out to learn the weights of members. The final fit
+    includes them.
 
     Examples
     --------
@@ -218,8 +219,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         """Add rows; on an error nothing changes.
 
         The first call is `fit`. Later calls keep what was learned: columns, kernels, weights of
-        members and the width of the predictive distribution. Members are fitted again to all rows;
-        the left-out rows stay the same.
+        members and the width of the predictive distribution. Members are fitted again to all rows.
+        Weights and width still rest on the left-out rows of the first fit.
 
         Parameters
         ----------
@@ -235,8 +236,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         Raises
         ------
         ValueError
-            As `fit`; if there is another number of targets, or a row lacks a value that no row
-            of the fit lacks.
+            As `fit`. If there is another number of targets, or a row has a missing value in a
+            column that had no missing values in the fit.
         """
         if weighs_nothing(sample_weight, X):
             return self
@@ -605,8 +606,9 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         """Add rows; on an error nothing changes.
 
         The first call is `fit`. Later calls keep what was learned: columns, kernels, weights of
-        members and the conditional logit. Members are fitted again to all rows; the left-out rows
-        stay the same.
+        members, and the logistic regression that turns scores into probabilities. Members are
+        fitted again to all rows. Weights and probabilities still rest on the left-out rows of the
+        first fit.
 
         Parameters
         ----------
@@ -625,8 +627,9 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
         Raises
         ------
         ValueError
-            As `fit`; if a class is new, or a row lacks a value that no row of the fit lacks; with
-            ``class_weight="balanced"``, which needs all rows at once.
+            As `fit`. If a class is new, or a row has a missing value in a column that had no
+            missing values in the fit. With ``class_weight="balanced"``, which needs all rows at
+            once.
         """
         if weighs_nothing(sample_weight, X):
             return self

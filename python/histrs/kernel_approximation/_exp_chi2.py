@@ -79,9 +79,9 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "structured" is :math:`H D_3 H D_2 H D_1` with diagonal matrices :math:`D_i` of random signs
         and Walsh-Hadamard transforms `H` [2]_, in blocks of the size of `c(x)` padded to a power of
         two. Its estimate of the kernel varies less than that of "gaussian", a matrix of independent
-        entries. "orthogonal" makes the rows of a Gaussian matrix orthogonal, in blocks. Sparse rows
-        with few non-zeros are multiplied by the matrix of the projection, which the first call of
-        `transform` makes.
+        entries. "orthogonal" makes the rows of a Gaussian matrix orthogonal, in blocks. For sparse
+        rows with few non-zeros, `transform` multiplies by the matrix of the structured projection
+        instead. The first such call makes this matrix.
     random_state : int, RandomState instance or None, default=None
         Draws the projection, and the rows for "median" and "auto".
     n_jobs : int, default=None

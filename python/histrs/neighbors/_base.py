@@ -206,7 +206,8 @@ default=None
         Raises
         ------
         ValueError
-            If there is no such mode, or there are not as many samples.
+            If `mode` is unknown, or `n_neighbors` is larger than the number of training samples
+            (less one if `X` is None).
         """
         if mode not in ("connectivity", "distance"):
             raise ValueError(f"mode = {mode!r}: choose 'connectivity' or 'distance'.")

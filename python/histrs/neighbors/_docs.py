@@ -6,8 +6,8 @@ from histrs._estimator import by_name
 
 NEIGHBORS = by_name("""
 verbose : int, default=0
-    Above 0, a progress bar of the search by which "auto" is chosen (tqdm where installed, lines
-    on stderr where not).
+    Above 0, a progress bar of the search that "auto" runs (tqdm where installed, lines on stderr
+    where not).
 metric_params : dict or None, default=None
     Further arguments of the metric, such as `M` and `reg` of "sinkhorn".
 X_fit_ : {ndarray, CSR matrix} of shape (n_samples, n_features)

@@ -99,8 +99,9 @@ class CodeNeighbors(BaseEstimator):
     list_starts_ : ndarray of shape (n_lists + 1,) or None
         Where each list begins in `codes_`, and the number of rows.
     norms_ : ndarray of shape (n_samples,) or None
-        With several levels and a Euclidean distance: the squared norm of each indexed row, after
-        the mean codewords are subtracted and the largest codeword is scaled to 1.
+        With several levels and a Euclidean distance: the squared norm of each decoded row, after
+        the mean codewords are subtracted. Its unit is the square of a power of 2 near the largest
+        entry of a codeword.
     metric_ : str
         The metric of the fit.
     n_samples_fit_ : int

@@ -47,14 +47,14 @@ class CSP(TransformerMixin, StackEstimator):
     .. math:: \min_W \sum_c P_c \log \frac{\det \mathrm{diag}(W C_c W^T)}{\det (W C_c W^T)}
 
     with :math:`P_c` the fraction of class :math:`c`. The steps of the minimisation are from [3]_.
-    Filters come in descending order of the bound
+    Filters are ordered by an upper bound of the mutual information :math:`I` of the class and the
+    filtered signal, the largest first. The signal is taken as Gaussian in each class:
 
     .. math:: I(w) \le \frac12 \Big(\log \sum_c P_c v_c - \sum_c P_c \log v_c\Big),
-              \qquad v_c = w^T C_c w
+              \qquad v_c = w^T C_c w.
 
-    on the mutual information :math:`I` of the class and the filtered signal, taken as Gaussian in
-    each class. Each filter has unit variance in :math:`\sum_c P_c C_c`. A matrix becomes
-    :math:`W X W^T`, or the logarithms of its diagonal.
+    Each filter has unit variance in :math:`\sum_c P_c C_c`. A matrix becomes :math:`W X W^T`, or
+    the logarithms of its diagonal.
 
     Parameters
     ----------
@@ -90,9 +90,10 @@ class CSP(TransformerMixin, StackEstimator):
 
     Notes
     -----
-    With balanced classes, all filters together are those of pyRiemann's ``CSP``, up to signs and
-    lengths. For several classes, pyRiemann orders them by the approximation of [4]_ to :math:`I`,
-    which puts filters with very different variances too low.
+    If classes are balanced and `n_filters` is the number of channels, the filters are those of
+    pyRiemann's ``CSP``, except for their signs and lengths. For more than two classes, their order
+    differs too: pyRiemann orders them by the approximation of [4]_ to :math:`I`. This puts filters
+    with very different variances too low.
 
     References
     ----------

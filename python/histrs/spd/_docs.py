@@ -104,7 +104,7 @@ y : array-like of shape (n_samples,)
 Returns
 -------
 X_new : ndarray of shape (n_samples, p, p), or flattened as `X` was
-    The matrices as the mean of their domain sees them, in the precision of `X`.
+    The recentred matrices, in the precision of `X`.
 """,
     "trials": """
 Parameters

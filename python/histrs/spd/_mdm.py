@@ -58,8 +58,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     weights_seen_ : ndarray of shape (n_classes,)
         Sums of the weights of the matrices in the means, after `forgetting`.
     inverse_temperature_ : float
-        :math:`\beta`. With "euclid", squares of entries beyond :math:`2^{\pm 256}` may overflow.
-        Distances are then divided by a power of :math:`2^{512}` before they are squared.
+        :math:`\beta`. With "euclid" and very large or small entries (beyond :math:`2^{\pm 256}`),
+        it is for distances divided by a power of :math:`2^{512}`, as their squares would overflow.
     {n_features_in_}
 
     See Also
@@ -118,7 +118,10 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Move the means of the classes towards the means of more matrices, by their weights.
+        """Update the means of the classes with further matrices.
+
+        The mean of a class moves towards the mean of its new matrices, by their fraction of the
+        total weight of the class.
 
         {of_classes}
         classes : array-like of shape (n_classes,), default=None

@@ -58,8 +58,8 @@ def jbld_mean(
 
     .. math:: \bar X = \arg\min_C \sum_i w_i D_J(C, X_i)
 
-    of [1]_, found as :func:`airm_mean` finds its own: the fixed-point iteration of the paper halves
-    the error in a step at best.
+    This is the mean of [1]_. The search is the same as in :func:`airm_mean`, because the
+    fixed-point iteration of the paper halves the error in a step at best.
 
     Parameters
     ----------
@@ -154,7 +154,8 @@ def log_euclidean_mean(
 
     .. math:: \bar X = \exp \sum_i w_i \log X_i, \qquad \sum_i w_i = 1
 
-    of [1]_: in closed form, but not invariant under a change of basis that is not orthogonal.
+    The mean of [1]_ is in closed form. It is not invariant under a change of basis that is not
+    orthogonal.
 
     Parameters
     ----------

@@ -153,9 +153,11 @@ class Potato(TransformerMixin, RunningMeans):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
-        """Move towards more matrices that are clean, by their fraction of all.
+        """Update the model with further clean matrices.
 
-        The first call is a `fit`. Matrices that `predict` takes for artefacts are left out.
+        `mean_`, `location_` and `scale_` move towards the values of these matrices, by their
+        fraction of the total weight. The first call is a `fit`. Matrices that `predict` takes for
+        artefacts are left out.
 
         {of_matrices}
         {no_y}

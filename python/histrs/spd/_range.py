@@ -28,8 +28,8 @@ _NOISE = 1e-12
 class CommonRange(StackProjection):
     r"""Projection of covariance matrices on their common range.
 
-    Signals that are re-referenced to their average, or of which some channels are interpolated,
-    have singular covariances, and no distance in `histrs.metrics` is defined between them. With an
+    Some signals were re-referenced to their average, or have interpolated channels. Their
+    covariances are singular, and no distance in `histrs.metrics` is defined between them. With an
     orthonormal basis :math:`B` of the intersection of the ranges of the training matrices,
     :math:`B^T X B` are positive definite, and nothing but directions without variance is lost.
 

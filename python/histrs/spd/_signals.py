@@ -25,12 +25,14 @@ from histrs.spd._stack import STACK_CHECKS, check_one_shape
 class Covariances(TransformerMixin, BaseEstimator):
     r"""Covariance matrices of signals, one for each trial.
 
+    A trial with :math:`p` channels and :math:`T` time points has the matrix
+
     .. math:: C = (1 - s)\, \hat C + s\, \frac{\mathrm{tr}\, \hat C}{p}\, I, \qquad
               \hat C = \frac{1}{T} \sum_{t=1}^{T} (x_t - \bar x)(x_t - \bar x)^T
 
-    is the matrix of a trial with :math:`p` channels, :math:`T` times, the sample :math:`x_t` at
-    time :math:`t` and the mean sample :math:`\bar x`. A pipeline from raw trials, such as epochs of
-    EEG, begins with this step. pyRiemann's transformer of this name returns the same matrices.
+    where :math:`x_t` is the sample at time :math:`t`, and :math:`\bar x` is the mean sample. A
+    pipeline from raw trials, such as epochs of EEG, begins with this step. pyRiemann's transformer
+    of this name returns the same matrices.
 
     Parameters
     ----------
@@ -49,13 +51,13 @@ class Covariances(TransformerMixin, BaseEstimator):
     -----
     UserWarning
         If a channel is constant in a trial; the message has the index of the first. The covariance
-        is then singular unless it is shrunk. Also if there are fewer times than channels, for
+        is then singular unless it is shrunk. Also if there are fewer time points than channels, for
         example because the two axes are swapped.
 
     Notes
     -----
-    Without shrinkage, matrices of signals that were re-referenced to their average, or that have
-    interpolated channels, are singular, and no distance is defined between them.
+    Some signals were re-referenced to their average, or have interpolated channels. Without
+    shrinkage, their matrices are singular, and no distance is defined between them.
     :class:`~histrs.spd.CommonRange` removes the directions without variance. Shrinkage fills them
     with noise instead.
 

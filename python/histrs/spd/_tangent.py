@@ -117,7 +117,9 @@ class TangentSpace(TransformerMixin, RunningMeans):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, sample_weight: ArrayLike | None = None
     ) -> Self:
-        """Move the reference towards the mean of more matrices, by their fraction of all weights.
+        """Update the reference with further matrices.
+
+        It moves towards their mean by their fraction of the total weight.
 
         {fit_to_weighted}
         """
@@ -153,7 +155,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
         return tangent_rows(self._stack(X), self.whitener_, self.n_jobs)
 
     def inverse_transform(self, X: ArrayLike) -> NDArray[Any]:
-        r"""Return matrices of coordinates.
+        r"""Return the matrices that have these coordinates.
 
         Parameters
         ----------

@@ -115,7 +115,10 @@ class Whitening(TransformerMixin, RunningMeans):
     def partial_fit(
         self, X: ArrayLike, y: ArrayLike | None = None, *, domain: ArrayLike | None = None
     ) -> Self:
-        """Add domains, or move the means of known ones towards the means of more matrices.
+        """Add domains, or update the means of known ones with further matrices.
+
+        A mean moves towards the mean of the new matrices, by their fraction of the total weight of
+        the domain.
 
         {of_domains}
 

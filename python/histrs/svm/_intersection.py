@@ -96,7 +96,7 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
         columns of different units, and "none" histograms. "auto" takes "spread" if the largest mean
         positive entry of a column is more than 100 times the median one.
     fit_intercept : bool, default=True
-        Whether there is an intercept `b`; it is penalised as the weights are.
+        Whether there is an intercept `b`, penalised like the weights.
     smoothing : {"none", "continuation"}, default="continuation"
         "continuation" starts from the convex relaxation of section 2.2,
         :math:`f_t(w, x) = \mathrm{sign}(w) x \min(|w| / \max(t, x), 1)`. `t` falls linearly from
@@ -104,14 +104,14 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None, default=None
         Weights of the losses of each class. "balanced" makes the sums of their weights equal.
     average : bool, default=True
-        Use the mean of the weights over passes.
+        Use the mean of the weights over the passes after the step has dropped.
     early_stopping : bool, default=False
-        When 5 passes lower the training objective by less than a thousandth, drop the step to a
-        tenth; if already dropped, stop.
+        When 5 passes lower the objective by less than a thousandth, drop the step to a tenth; if
+        already dropped, stop.
     probability : bool, default=False
         Whether `fit` learns probabilities from scores in five folds, in six times the time.
     random_state : int, RandomState instance or None, default=None
-        Draws the order of the rows, and folds.
+        Draws the order of rows, and folds.
     {n_jobs}
     verbose : int, default=0
         1 shows the objective after every pass of `fit`.
@@ -248,8 +248,9 @@ class IntersectionSVC(ClassifierMixin, BaseEstimator):
     ) -> Self:
         """Make one pass over a batch, with the first step length and without smoothing.
 
-        The units of a column come from the batches up to the first in which it varies. They are
-        kept, so begin with a batch of some hundred rows like those to come.
+        The offset and the unit of a column come from the first batch in which its values differ,
+        and from the batches before. They are then kept, so begin with a batch of some hundred rows
+        like those to come. `average` takes the mean of the weights after each batch.
 
         Parameters
         ----------

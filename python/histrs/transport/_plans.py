@@ -70,8 +70,8 @@ def sinkhorn(
     Raises
     ------
     ValueError
-        As `histrs.metrics.sinkhorn_distances`, where `a` and `b` are row 0 of `X` and `Y`; or if no
-        plan is allowed.
+        For the same inputs as `histrs.metrics.sinkhorn_distances`, whose messages call `a` and `b`
+        row 0 of `X` and `Y`. Also if no plan is allowed.
 
     Warns
     -----

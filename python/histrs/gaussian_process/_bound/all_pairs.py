@@ -48,9 +48,9 @@ def check_stored_memory(n_rows: int) -> None:
     if n_rows > most:
         needed, there = float(n_rows) ** 2, physical_memory()
         raise MemoryError(
-            f"{n_rows} rows take {needed / 1e9:.1f} GB: two bytes for every pair of rows, on a "
-            f"machine of {there / 1e9:.1f} GB. Fit at most {most} rows, or the additive model, "
-            "IntersectionGPRegressor, whose memory is linear in the entries."
+            f"{n_rows} rows take {needed / 1e9:.1f} GB: two bytes for the kernel of each pair of "
+            f"rows, on a machine of {there / 1e9:.1f} GB. Fit at most {most} rows, or the additive "
+            "model, IntersectionGPRegressor, whose memory is linear in the entries."
         )
 
 

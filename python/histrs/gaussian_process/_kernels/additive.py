@@ -141,7 +141,7 @@ class AdditiveTerms:
 
     @staticmethod
     def suit(kernel: Kernel) -> bool:
-        """Say whether an expression is Intersection or Splines, with or without Interactions."""
+        """Say whether an expression is Splines, or Intersection with or without Interactions."""
         functions, pairs = _taken_apart(kernel)
         alone = isinstance(functions, Intersection) and functions.transform == "identity"
         return functions is not None and (pairs is None or alone)

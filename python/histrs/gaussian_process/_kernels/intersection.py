@@ -62,10 +62,11 @@ class Intersection(Kernel):
     levels : int, "auto" or None, default=None
         Number of knots of each column. Functions are linear between knots, and values are rounded
         to the nearest of twice as many training values. The system then has few unknowns, and reads
-        the rows once. Each column has two learned weights: one is spread over the knots in
-        proportion to their rows, the other in proportion to the distances between them. Columns may
-        be negative. "auto" is the number of rows, at most 2,048, divided by the number of columns;
-        it is from 16 to 512. None keeps every value.
+        the rows once. Each column has two learned weights, which are divided among the intervals
+        between knots. The first is divided in proportion to the rows near each interval, the second
+        in proportion to the interval's length. Columns may be negative. "auto" is the number of
+        rows, at most 2,048, divided by the number of columns; it is from 16 to 512. None keeps
+        every value.
 
     References
     ----------

@@ -82,9 +82,9 @@ class Explanation(NamedTuple):
 def explain(self: Any, X: Any) -> Explanation:
     r"""Split the posterior mean of rows into contributions of features and of pairs.
 
-    The mean of a row is the offset plus one number for each feature, which depends on that feature
-    alone, as `shape_functions` says, and one for each pair of `interactions_`. For a classifier, it
-    is the mean that `latent_mean_and_variance` returns.
+    The mean of a row is the offset, plus one number for each feature and one for each pair of
+    `interactions_`. A feature's number depends on this feature alone (see `shape_functions`). For a
+    classifier, the mean of a row is the mean that `latent_mean_and_variance` returns.
 
     Parameters
     ----------

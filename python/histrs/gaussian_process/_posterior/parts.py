@@ -212,7 +212,7 @@ def _check(path: Path) -> None:
 
 
 def save(self: Any, path: str | os.PathLike[str]) -> None:
-    """Write the model of means, or of calibrated probabilities, to a file, without pickle.
+    """Write the part of the model that predicts means or probabilities to a file, without pickle.
 
     `histrs.load` reads it, and so does ``histrs::model`` of the Rust crate, which serves it
     without Python. Predictions are exact, whatever `n_bins` is. Variances are left out.
@@ -226,8 +226,8 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
     ------
     ValueError
         If the kernel is no sum of functions of features and of pairs. If the likelihood is
-        "poisson" or "gamma". If probabilities need variances, with ``calibration=None``. If `path`
-        is a file of another kind.
+        "poisson" or "gamma". If the model is a classifier with ``calibration=None``, whose
+        probabilities need variances. If `path` is a file of another kind.
 
     Examples
     --------

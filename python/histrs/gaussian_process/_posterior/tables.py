@@ -167,16 +167,16 @@ class AdditiveTables:
 
 
 def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
-    """Return the model of means, or of calibrated probabilities, as look-up tables.
+    """Return the part of the model that predicts means or probabilities, as look-up tables.
 
-    They can be kept as arrays, evaluated in a few lines of any language, and served as an
-    ONNX model (`AdditiveTables.to_onnx`), without this package.
+    Probabilities are calibrated. The tables can be kept as arrays, evaluated in a few lines of any
+    language, and served as an ONNX model (`AdditiveTables.to_onnx`), without this package.
 
     Parameters
     ----------
     n_bins : int, default=256
-        Largest number of nodes per feature, at least 2. For a feature without more distinct
-        training values the tables are exact. For others, `error_bound` bounds the error.
+        Largest number of nodes per feature, at least 2. For a feature with at most `n_bins`
+        distinct training values, the tables are exact. For others, `error_bound` bounds the error.
 
     Returns
     -------
@@ -188,8 +188,8 @@ def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
     ------
     TypeError, ValueError
         If `n_bins` is no integer, or less than 2. If the kernel is no sum of piecewise linear
-        functions of features and of pairs. If the likelihood is "poisson" or "gamma". If
-        probabilities need variances, with ``calibration=None``.
+        functions of features and of pairs. If the likelihood is "poisson" or "gamma". If the model
+        is a classifier with ``calibration=None``, whose probabilities need variances.
 
     Examples
     --------

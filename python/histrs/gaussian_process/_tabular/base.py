@@ -243,8 +243,9 @@ class BaseTabularGP(BaseEstimator):
         features : int, str, or sequence of one or two of them
             Indices or names of the features.
         grid_resolution : int, default=20
-            Number of evenly spaced values of a numeric feature. A feature without more distinct
-            values takes these, and a feature with categories takes all of them.
+            Number of evenly spaced values of a numeric feature. If a numeric feature has at most so
+            many distinct values, the grid has these values. The grid of a categorical feature has
+            all categories.
         percentiles : pair of float, default=(0.05, 0.95)
             Quantiles of the rows between which values are evenly spaced.
         max_rows : int or None, default=200
@@ -259,8 +260,8 @@ class BaseTabularGP(BaseEstimator):
         Raises
         ------
         ValueError
-            If `X` has other columns than the fit, or lacks values in a column without missing
-            values in the fit. If a feature is unknown, or more than two are given.
+            If `X` has other columns than the fit, or a missing value in a column that had no
+            missing values in the fit. If a feature is unknown, or more than two are given.
         """
         check_is_fitted(self)
         check_scalar(grid_resolution, "grid_resolution", Integral, min_val=2)
@@ -306,9 +307,10 @@ class BaseTabularGP(BaseEstimator):
 
         where `c` is the mean prediction of training rows, and `r` is what the other members add.
 
-        For a transformed target, contributions add up to the transformed prediction. For classes,
-        they add up to log odds: of the second of two classes, or of each class. With many classes
-        and many distinct values, they add up to probabilities. `scale` says which.
+        For a transformed target, contributions add up to the transformed prediction. For two
+        classes, they add up to the log odds of the second class. For more classes, they add up to
+        the log odds of each class. With many classes and many distinct values, they add up to
+        probabilities. `scale` says which.
 
         Parameters
         ----------

@@ -25,10 +25,11 @@ from histrs.gaussian_process._tabular.regression import RegressionFit
 
 
 def save(self: Any, path: str | os.PathLike[str]) -> None:
-    """Write the model of means, or of probabilities, to a file, without pickle.
+    """Write the part of the model that predicts means or probabilities to a file, without pickle.
 
-    `histrs.load` reads it, and so does ``histrs::model`` of the Rust crate, which serves it
-    without Python. Both refuse rows that lack a value which no training row lacked.
+    `histrs.load` reads it, and so does ``histrs::model`` of the Rust crate, which serves it without
+    Python. Both refuse a row with a missing value in a column that had no missing values in
+    training.
 
     Parameters
     ----------
