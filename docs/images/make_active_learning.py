@@ -18,8 +18,14 @@ from histrs.gaussian_process.kernels import Intersection
 mpl.use("Agg")
 mpl.rcParams["svg.hashsalt"] = "histrs"
 
-STYLES = {"uncertainty": "-", "mean": "--", "variance": "-.", "random": ":"}
-COLOURS = dict(zip(STYLES, ["tab:blue", "tab:orange", "tab:green", "0.4"], strict=True))
+STYLES = {
+    "variance-reduction": "-",
+    "uncertainty": "-",
+    "mean": "--",
+    "variance": "-.",
+    "random": ":",
+}
+COLOURS = dict(zip(STYLES, ["tab:red", "tab:blue", "tab:orange", "tab:green", "0.4"], strict=True))
 
 
 def digits(strategy, seed):
@@ -53,7 +59,10 @@ def crowded(strategy, seed):
 
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.4), layout="constrained")
-for ax, run, strategies in [(axes[0], digits, STYLES), (axes[1], crowded, ["variance", "random"])]:
+for ax, run, strategies in [
+    (axes[0], digits, STYLES),
+    (axes[1], crowded, ["variance-reduction", "variance", "random"]),
+]:
     for strategy in strategies:
         runs = [run(strategy, seed) for seed in range(5)]
         n, curve = runs[0][0], np.mean([values for _, values in runs], axis=0)
