@@ -313,6 +313,20 @@ def test_few_rows_and_huge_targets(likelihood):
     assert np.all(np.isfinite(huge.predict(X, True)))
 
 
+def test_rows_and_counts_of_single_precision_have_such_answers():
+    X, y, exposure, _ = sample("poisson")
+    model = kept("poisson").fit(X.astype(np.float32), y.astype(np.float32), exposure=exposure)
+    found = model.predict(X.astype(np.float32), return_std=True)
+    assert [part.dtype for part in found] == [np.float32, np.float32]
+    assert model.predict(X).dtype == np.float64
+
+
+def test_targets_without_noise_are_solved():
+    X, _, _, log_rate = sample("gamma", 200)
+    model = IntersectionGPRegressor(Intersection(levels=32), likelihood="gamma", random_state=0)
+    assert model.fit(X, np.exp(log_rate)).score(X, np.exp(log_rate)) > 0.99
+
+
 @each("n", [15, 60])
 def test_one_large_count_is_no_breakdown(n):
     X, y, _, _ = sample("poisson", n)

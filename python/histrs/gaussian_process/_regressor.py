@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self, overload
 
 import numpy as np
@@ -70,6 +71,7 @@ from histrs.gaussian_process._systems.system import System
 
 # How often hyper-parameters of rates are learned from the regression at a mode.
 _ROUNDS = 3
+_TOL_OF_ROUNDS = 1e-2
 # Fitted attributes whose last axis is that of the targets.
 _OF_TARGETS = (
     *("y_mean_", "y_std_", "noise_", "amplitude_", "n_iter_", "residual_"),
@@ -364,6 +366,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
         if latent is None:
             return super()._learned(X, Y, weights, learner)
         like, start = latent.started(Y, self.sample_weight_fit_), None
+        loosely = replace(latent, tol=max(self.tol, _TOL_OF_ROUNDS))
         nothing_to_learn = self._asked.keeps_hyperparameters or np.ptp(Y) == 0.0
         for _ in range(0 if nothing_to_learn else _ROUNDS):
             with warnings.catch_warnings():
@@ -371,7 +374,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 values, bound = super()._learned(X, like.centred, like.weights, learner)
             system = self._problem(X, Y, None).system(bound.reweighted(None), values.scales()[0])
-            (mode,) = latent.modes(system, Y, self.sample_weight_fit_, start)
+            (mode,) = loosely.modes(system, Y, self.sample_weight_fit_, start)
             like, start = latent.at_mode(mode), mode.weights[:, None]
         return super()._learned(X, like.centred, like.weights, learner)
 

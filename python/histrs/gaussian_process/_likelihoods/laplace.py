@@ -122,7 +122,7 @@ def find_mode(
     """
     n = len(y)
     w = weights_or_ones(sample_weight, n)
-    over, unit = 1.0 / base.noise, family.unit(y, w) / max(base.noise, 1.0)
+    over, unit = 1.0 / base.noise, family.unit(y, w) / base.noise
     ratio = BIAS_VARIANCE / base.amplitude
 
     def product(v: Array) -> Array:

@@ -30,6 +30,7 @@ from histrs.gaussian_process._likelihoods.laplace import (
     weights_or_ones,
 )
 from histrs.gaussian_process._likelihoods.patterns import centred
+from histrs.gaussian_process._precision import is_single
 from histrs.gaussian_process._systems.system import System
 
 RateName: TypeAlias = Literal["poisson", "gamma"]
@@ -204,7 +205,8 @@ def as_rates(
         check_consistent_length(targets, sample_weight)
         weights = 1.0 if sample_weight is None else column_or_1d(sample_weight, dtype=np.float64)
         sample_weight = weights * of_rows
-    return targets / of_rows, sample_weight
+    rates = targets / of_rows
+    return rates.astype(np.float32) if is_single(y) else rates, sample_weight
 
 
 def _check_targets(likelihood: str, y: Array) -> None:
