@@ -221,6 +221,14 @@ def left_out_scores(model):
     return model._scores_left_out(model._fit_of(model._posterior, model.Y_fit_))
 
 
+def solvers(**of_iterations):
+    """Return the ways to solve a system, by name, with options of those that iterate."""
+    cg = {"solver": "cg", **of_iterations}
+    of_preconditioners = {"knots": "knots", "pivoted Cholesky": "pivoted-cholesky", "plain": None}
+    by_iterations = {n: {**cg, "preconditioner": p} for n, p in of_preconditioners.items()}
+    return {"cholesky": {"solver": "cholesky"}, **by_iterations}
+
+
 def standardised(Y):
     """Return targets of mean 0 and standard deviation 1, in which noise and amplitude count."""
     Y = Y - Y.mean(axis=0)

@@ -95,21 +95,6 @@ def test_variances_are_reduced_most_by_definition(rng, n_classes):
     np.testing.assert_array_equal(chosen, greedily(X, pool, unsure, 6))
 
 
-@pytest.mark.parametrize("n_classes", [2, 4])
-@pytest.mark.parametrize("scale", [0.02, 1.0])
-def test_rows_count_by_how_unsure_their_classes_are(n_classes, scale):
-    """Of classes that are well told apart, most rows of a pool hardly count."""
-    for seed in range(4):
-        rng = np.random.default_rng(seed)
-        X, pool = scale * rng.random((40, 5)), scale * rng.random((25, 5))
-        y = np.argmax(X[:, :n_classes], axis=1)
-        model = build_plain(IntersectionGPClassifier, noise=0.1 * scale, tol=1e-8)
-        model.fit(X, y)
-        unsure = 1.0 - np.sum(model.predict_proba(pool) ** 2, axis=1)
-        chosen = active_learning.query(model, pool, n_instances=5, random_state=0)
-        np.testing.assert_array_equal(chosen, greedily(X, pool, unsure, 5, 0.1 * scale))
-
-
 def test_random_rows_are_any(rng):
     model, _, _ = fitted(rng)
     pool = rng.random((20, 5))

@@ -43,14 +43,6 @@ def test_one_class_is_refused(rows, model):
         clone(model).fit(X[y == 1], y[y == 1])
 
 
-def test_weights_of_any_size_are_proportions(rows):
-    X, y = rows
-    coef = BundleSVC(alpha=0.1).fit(X, y).coef_
-    for factor in (2.0**-1070, 2.0**1023):
-        model = BundleSVC(alpha=0.1).fit(X, y, np.full(37, factor))
-        np.testing.assert_array_equal(model.coef_, coef)
-
-
 def test_a_gap_beyond_the_range_is_an_error(rows):
     X, y = rows
     model = BundleSVC(alpha=1e290, class_weight=dict.fromkeys(range(3), 1e305), max_iter=1)
@@ -72,17 +64,6 @@ def test_a_frozen_map_is_the_one_that_is_kept(rows):
         assert BundleSVC(FrozenEstimator(phi), alpha=0.1).fit(X, y).feature_map_ is phi
         features = BundleSVC(phi, alpha=0.1, input="features").fit(phi.transform(X), y)
         assert features.feature_map_ is phi
-
-
-def test_features_are_those_of_the_map_before(rows):
-    X, y = rows
-    phi = SparseAdditiveMap(n_knots=4).fit(X)
-    rows_ = BundleSVC(FrozenEstimator(phi), alpha=0.1).fit(X, y)
-    features = BundleSVC(phi, alpha=0.1, input="features").fit(phi.transform(X), y)
-    np.testing.assert_array_equal(features.coef_, rows_.coef_)
-    np.testing.assert_array_equal(
-        features.decision_function(phi.transform(X)), rows_.decision_function(X)
-    )
 
 
 def test_random_features_are_not_made_to_be_scored(rows, monkeypatch):

@@ -6,7 +6,6 @@ from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._posterior import cached_variance as _cached_variance
 from tests.helpers import build, of_terms
 
 
@@ -143,24 +142,6 @@ def test_rows_of_zeros():
 
 
 N = 80
-
-
-def test_the_error_is_of_rows_by_the_line_of_the_others(rng):
-    uppers, noise = np.exp(rng.normal(size=(1, 12))), 0.3
-    exact = uppers[0] * rng.uniform(0.2, 0.9, 12)
-    errors = []
-    for i in range(12):
-        x, y = np.log(np.delete(uppers[0], i)), np.log(np.delete(exact, i))
-        slope, constant = np.polyfit(x, y - x, 1)
-        at = np.clip(np.log(uppers[0, i]), x.min(), x.max())
-        found = min(np.exp(constant + slope * at), 1.0) * uppers[0, i]
-        errors.append(abs(np.sqrt((found + noise) / (exact[i] + noise)) - 1.0))
-    error = _cached_variance._error_without_itself(uppers, exact, noise)
-    assert error == pytest.approx(np.mean(errors))
-    # One row is predicted by what bounds it, and none is no error.
-    alone = _cached_variance._error_without_itself(uppers[:, :1], exact[:1], noise)
-    assert alone == pytest.approx(np.sqrt((uppers[0, 0] + noise) / (exact[0] + noise)) - 1.0)
-    assert _cached_variance._error_without_itself(np.empty((1, 0)), np.empty(0), noise) == 0.0
 
 
 @pytest.mark.parametrize("unit", [2.0**-60, 2.0**60])

@@ -30,6 +30,7 @@ from tests.helpers import (
     build_plain,
     dense,
     of_terms,
+    solvers,
     standardised,
 )
 from tests.oracles import intersection as oracle
@@ -37,12 +38,7 @@ from tests.oracles import intersection as oracle
 pytestmark = pytest.mark.simd_paths
 
 MODELS = [IntersectionGPClassifier, IntersectionGPRegressor]
-SOLVERS = {
-    "cholesky": {"solver": "cholesky"},
-    "knots": {"solver": "cg", "preconditioner": "knots"},
-    "pivoted Cholesky": {"solver": "cg", "preconditioner": "pivoted-cholesky"},
-    "plain": {"solver": "cg", "preconditioner": None},
-}
+SOLVERS = solvers()
 each_model = pytest.mark.parametrize("model_class", MODELS)
 each_solver = pytest.mark.parametrize("solver", SOLVERS.values(), ids=SOLVERS)
 
@@ -492,22 +488,6 @@ def test_many_outputs_are_solved_some_at_a_time(rng, monkeypatch, capsys):
 
 
 # ---- what must not matter ----------------------------------------------------------------------
-
-
-@each_solver
-@pytest.mark.parametrize("scale", [1e-30, 3e-5, 1e6, 1e30])
-def test_scaling_features_is_scaling_amplitude(several_targets, solver, scale):
-    problem = several_targets
-    model = build_plain(problem.model_class, tol=1e-9, **solver).fit(problem.X, problem.y)
-    scaled = build_plain(problem.model_class, tol=1e-9, amplitude=1.0 / scale, **solver)
-    scaled.fit(scale * problem.X, problem.y)
-    assert_close(scaled.dual_coef_, model.dual_coef_, 1e-6)
-    for actual, expected in zip(
-        scaled.latent_mean_and_variance(scale * problem.X_star),
-        model.latent_mean_and_variance(problem.X_star),
-        strict=True,
-    ):
-        assert_close(actual, expected, 1e-6)
 
 
 @each_solver

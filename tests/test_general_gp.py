@@ -461,10 +461,6 @@ ROWS = np.zeros((2, 2))
 # ---- factorised systems ------------------------------------------------------------------------
 
 
-def solved(system, Y, tol=1e-9, start=None):
-    return system.solve_targets(Y, np.full(Y.shape[1], tol), start)
-
-
 # ---- kernels -----------------------------------------------------------------------------------
 
 

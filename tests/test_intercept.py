@@ -8,18 +8,13 @@ from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import assert_close, build, of_terms
+from tests.helpers import assert_close, build, of_terms, solvers
 
 pytestmark = pytest.mark.simd_paths
 
 C = 2.5
 GIVEN = {"noise": 0.05, "amplitude": 0.8, "optimizer": None, "feature_weights": None}
-SOLVERS = {
-    "cholesky": {"solver": "cholesky"},
-    "knots": {"solver": "cg", "preconditioner": "knots", "tol": 1e-10},
-    "pivoted Cholesky": {"solver": "cg", "preconditioner": "pivoted-cholesky", "tol": 1e-10},
-    "plain": {"solver": "cg", "preconditioner": None, "tol": 1e-10},
-}
+SOLVERS = solvers(tol=1e-10)
 each = pytest.mark.parametrize
 each_solver = each("solver", SOLVERS.values(), ids=SOLVERS)
 

@@ -105,26 +105,6 @@ def test_the_periodic_map_is_that_of_scikit_learn(rng, steps, container):
     )
 
 
-def test_the_remainder_of_the_rational_map_is_exact(rng):
-    x = np.concatenate([rng.random(40), np.geomspace(1e-9, 1, 30)])[:, None]
-    model = AdditiveChi2Map(6).fit(x)
-    c = model.transform(x)
-    R = oracle.rational_remainder(x[:, 0], model.poles_[:, 0])
-    K = oracle.additive_chi2_kernel(x)
-    np.testing.assert_allclose(K - c @ c.T, K * np.outer(R, R), rtol=1e-9, atol=1e-15)
-
-
-@every_method
-def test_distances_of_features_are_chi_square_distances(rng, method):
-    X = rng.dirichlet(np.ones(6), size=20)
-    model = AdditiveChi2Map(41, method=method, sample_interval=None).fit(X)
-    c = model.transform(X)
-    distances = np.square(c[:, None] - c).sum(axis=2)
-    # Eq. 16; each of three kernel values per bin is off by at most the bound.
-    slack = 4 * X.shape[1] * model.kernel_error_bound_
-    np.testing.assert_allclose(distances, chi2_distances(X), atol=slack + 1e-12)
-
-
 @every_method
 def test_zeros_have_no_features(rng, method):
     X = CONTAINERS["CSR, explicit zeros"](awkward_histograms(rng, 12))
@@ -208,22 +188,6 @@ def test_errors_are_those_of_the_table(n_components):
             assert errors[method] >= 0.97 * TABLE[n_components][method]
     if n_components == 9:
         assert errors["periodic"] >= 20 * errors["rational"]
-
-
-def test_poles_are_zolotarevs(rng):
-    # |R| takes its maximum n + 1 times, with alternating signs.
-    from histrs.kernel_approximation._zolotarev import zolotarev_poles
-
-    for ratio in (0.9, 1e-3, 1e-7, 1e-12):
-        for n in (1, 2, 5, 8):
-            poles = zolotarev_poles(np.array([ratio]), np.array([1.0]), n)
-            assert poles.shape == (n, 1)
-            x = np.geomspace(ratio, 1, 40_001)
-            R = oracle.rational_remainder(x, poles[:, 0])
-            edges = np.searchsorted(x, np.sort(poles[:, 0]))
-            peaks = [part[np.argmax(np.abs(part))] for part in np.split(R, edges)]
-            np.testing.assert_allclose(np.abs(peaks), np.abs(R[-1]), rtol=1e-5)
-            assert (np.sign(peaks) == (-1.0) ** np.arange(n, -1, -1)).all()
 
 
 @pytest.mark.parametrize("method", ["rational", "chebyshev", "power"])

@@ -19,17 +19,12 @@ from histrs.gaussian_process import IntersectionGPClassifier
 from histrs.gaussian_process._bound import all_pairs
 from histrs.gaussian_process._likelihoods.softmax import SoftmaxPrior
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import build, left_out_scores
+from tests.helpers import build, left_out_scores, solvers
 from tests.oracles import laplace
 from tests.oracles.intersection import intersection_kernel
 
 GIVEN = {"likelihood": "bernoulli", "optimizer": None, "feature_weights": None, "tol": 1e-9}
-SOLVERS = {
-    "cholesky": {"solver": "cholesky"},
-    "knots": {"solver": "cg", "preconditioner": "knots"},
-    "pivoted Cholesky": {"solver": "cg", "preconditioner": "pivoted-cholesky"},
-    "plain": {"solver": "cg", "preconditioner": None},
-}
+SOLVERS = solvers()
 each = pytest.mark.parametrize
 
 
@@ -545,14 +540,6 @@ def test_without_calibration():
     *_, mean, variance = softmax_by_definition(X, t, np.ones(40), others, 4.0)
     expected = softmax(mean / np.sqrt(1.0 + np.pi / 8.0 * variance), axis=1)
     np.testing.assert_allclose(model.predict_proba(others), expected, atol=1e-6)
-
-
-def test_what_is_chosen():
-    X, t, _, _ = sample_of_classes(n=420)
-    assert IntersectionGPClassifier(random_state=0).fit(X, t).likelihood_ == "softmax"
-    for parameters in ({"optimizer": None}, {"calibration": None}, {"solver": "cg"}):
-        other = build(IntersectionGPClassifier, **parameters).fit(X, t)
-        assert other.likelihood_ == "gaussian"
 
 
 def test_classes_that_are_rare_or_alike():

@@ -71,23 +71,6 @@ def brute_force(D, k):
     return np.array(order).reshape(len(D), k)
 
 
-@given(
-    shape=st.tuples(st.integers(0, 9), st.integers(1, 12)),
-    n_values=st.integers(1, 6),
-    dtype=st.sampled_from([np.float32, np.float64]),
-    data=st.data(),
-)
-def test_the_nearest_are_in_the_order_of_distance_and_then_of_place(shape, n_values, dtype, data):
-    k = data.draw(st.integers(1, shape[1]))
-    rng = np.random.default_rng(data.draw(st.integers(0, 999)))
-    values = np.append(rng.random(n_values), np.inf).astype(dtype)
-    D = values[rng.integers(0, len(values), shape)]
-    distances, indices = nearest(D, k)
-    np.testing.assert_array_equal(indices, brute_force(D, k))
-    np.testing.assert_array_equal(distances, np.take_along_axis(D, indices, axis=1))
-    assert distances.dtype == np.float64
-
-
 @each_metric
 @pytest.mark.parametrize("weights", ["uniform", "distance"])
 @given(n=st.integers(4, 40), k=st.integers(1, 4), seed=st.integers(0, 99))

@@ -24,19 +24,20 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process.kernels import Intersection, MinMax, Radial
 from histrs.testing import histograms
-from tests.helpers import PLAIN, assert_close, awkward_histograms, build, build_plain, dense
+from tests.helpers import (
+    PLAIN,
+    assert_close,
+    awkward_histograms,
+    build,
+    build_plain,
+    dense,
+    solvers,
+)
 from tests.oracles import intersection as oracle
 
 pytestmark = pytest.mark.simd_paths
 
-CG = {"solver": "cg", "tol": 1e-10}
-SOLVERS = {
-    "cholesky": {"solver": "cholesky"},
-    "auto": {},
-    "knots": {**CG, "preconditioner": "knots"},
-    "pivoted Cholesky": {**CG, "preconditioner": "pivoted-cholesky"},
-    "plain": {**CG, "preconditioner": None},
-}
+SOLVERS = {"auto": {}, **solvers(tol=1e-10)}
 KERNELS = {
     "plain": {},
     "power, weights": {
@@ -437,15 +438,6 @@ def test_one_class_can_come_first():
     assert model.predict([[1.0]]) == 0
     model.partial_fit([[5.0]], [1])
     np.testing.assert_array_equal(model.predict([[1.0], [5.0]]), [0, 1])
-
-
-@each_model
-def test_forgetting_nothing_changes_nothing(model_class, rng):
-    X, y = data(model_class, rng, 20)
-    model = make(model_class).fit(X, y)
-    before = state(model)
-    assert model.forget([]) is model
-    assert state(model) == before
 
 
 @each_model

@@ -1,7 +1,6 @@
 """Gaussian processes answer in the precision of what is asked and learned from."""
 
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +9,6 @@ from scipy import sparse
 from sklearn.base import is_regressor
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
-from histrs.gaussian_process._precision import is_single
 from tests.all_estimators import CASES, ROWS, data
 from tests.helpers import assert_close
 
@@ -90,6 +88,9 @@ def test_frames_of_single_precision(case):
     assert model.predict(frame, return_std=True)[1].dtype == np.float32
     mixed = frame.astype({"a": np.float64})
     assert model.predict(mixed, return_std=True)[1].dtype == np.float64
+    library = pytest.importorskip("array_api_strict")
+    for rows in (frame[["a"]], frame.astype("Float32"), library.asarray(frame.to_numpy())):
+        assert fitted(case, rows, y).predict(rows, return_std=True)[1].dtype == np.float32
 
 
 def test_further_rows_in_double_make_answers_double(rng):
@@ -114,29 +115,6 @@ def test_what_single_precision_cannot_hold_is_infinite(rng):
     mean, variance = model.latent_mean_and_variance(X)
     assert np.all(np.isfinite(mean))
     assert np.all(np.isinf(variance))
-
-
-@pytest.mark.parametrize(
-    ("values", "single"),
-    [
-        (np.ones(3, np.float32), True),
-        (np.ones(3), False),
-        (np.ones(3, np.float16), False),
-        (sparse.csr_array(np.eye(2, dtype=np.float32)), True),
-        ([1.0, 2.0], False),
-        # Of any library.
-        (SimpleNamespace(dtype="torch.float32"), True),
-        (pd.Series([1.0], dtype="Float32"), True),
-        (pd.DataFrame({"a": np.ones(2, np.float32)}), True),
-        (pd.DataFrame({"a": np.ones(2)}), False),
-        (pd.DataFrame({"a": np.ones(2, np.float32), "b": np.ones(2)}), False),
-        (pd.DataFrame({"a": np.ones(2), "b": np.ones(2, np.float32)}), False),
-        (pd.DataFrame(index=[0, 1]), False),
-        (None, False),
-    ],
-)
-def test_what_single_precision_is(values, single):
-    assert is_single(values) == single
 
 
 def test_rows_may_be_named(rng):

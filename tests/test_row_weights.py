@@ -19,19 +19,13 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process.kernels import Intersection, MinMax
 from histrs.metrics import minmax_kernel
-from tests.helpers import assert_slope, build, of_terms, with_amplitude
+from tests.helpers import assert_slope, build, of_terms, solvers, with_amplitude
 from tests.oracles import intersection, leave_one_out
 from tests.oracles import row_weights as oracle
 
 pytestmark = pytest.mark.simd_paths
 
-CG = {"solver": "cg", "tol": 1e-10}
-SOLVERS = {
-    "cholesky": {"solver": "cholesky"},
-    "knots": {**CG, "preconditioner": "knots"},
-    "pivoted Cholesky": {**CG, "preconditioner": "pivoted-cholesky"},
-    "plain": {**CG, "preconditioner": None},
-}
+SOLVERS = solvers(tol=1e-10)
 GIVEN = {"noise": 0.3, "amplitude": 0.7, "optimizer": None}
 REGRESSORS = [IntersectionGPRegressor, MinMaxGPRegressor, SPDGPRegressor]
 CLASSIFIERS = [IntersectionGPClassifier, MinMaxGPClassifier, SPDGPClassifier]

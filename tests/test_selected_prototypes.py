@@ -27,7 +27,6 @@ from histrs.prototypes import (
     compression_curve,
 )
 from histrs.prototypes._base import Training
-from histrs.prototypes._condensed import condense
 from histrs.prototypes._random_mutation import hill_climb
 from histrs.spd import jbld_mean, log_euclidean_mean
 from histrs.transport import grid_ground_distance, sinkhorn_barycenter
@@ -77,13 +76,15 @@ def draw(problem):
 
 @settings(deadline=None, max_examples=50)
 @given(problems)
-def test_condensing_is_its_definition(problem):
-    _, y, training, random = draw(problem)
-    D = training.distances(np.arange(len(y)))
-    order = np.random.RandomState(problem[-1]).permutation(len(y))
-    chosen = condense(training, random)
-    assert chosen.tolist() == oracle.condensed(D, y, order.tolist())
-    assert len(set(chosen)) == len(chosen)
+def test_condensing_and_reducing_are_their_definitions(problem):
+    X, y, _, random = draw(problem)
+    D, seed = cdist(X, X), problem[-1]
+    expected = oracle.condensed(D, y, random.permutation(len(y)).tolist())
+    model = CondensedNN(metric="euclidean", random_state=seed).fit(X, y)
+    assert model.sample_indices_.tolist() == expected
+    for n_jobs in (1, 2, 7):
+        model = ReducedNN(metric="euclidean", random_state=seed, n_jobs=n_jobs).fit(X, y)
+        assert model.sample_indices_.tolist() == oracle.reduced(D, y, expected)
 
 
 @settings(deadline=None, max_examples=50)
@@ -100,23 +101,6 @@ def test_condensed_samples_classify_all_others_right(problem):
     for rule in (CondensedNN, ReducedNN, FastCondensedNN):
         model = rule(metric="euclidean").fit(X[keep], y[keep])
         assert model.score(X[keep], y[keep]) == 1.0
-
-
-def needed(D, labels, own, weights=None, n_threads=1):
-    return _histrs.needed_prototypes(D, labels, own, weights, n_threads)
-
-
-@settings(deadline=None, max_examples=50)
-@given(problems)
-def test_reducing_is_its_definition(problem):
-    _, y, training, random = draw(problem)
-    D = training.distances(np.arange(len(y)))
-    chosen = condense(training, random)
-    kept = chosen[needed(D[:, chosen], y, y[chosen])]
-    for n_threads in (2, 7):
-        again = needed(D[:, chosen], y, y[chosen], None, n_threads)
-        assert chosen[again].tolist() == kept.tolist()
-    assert kept.tolist() == oracle.reduced(D, y, chosen.tolist())
 
 
 @settings(deadline=None, max_examples=50)
@@ -365,8 +349,9 @@ def test_the_hill_climb_and_the_reduction_count_weights(rng):
     D = np.array([[0.0, 1.0], [1.0, 0.0], [0.5, 1.0]])
     labels, own = np.array([0, 1, 1]), np.array([0, 1])
     # Without the first column one more is right and one less.
-    np.testing.assert_array_equal(needed(D, labels, own), [False, True])
-    np.testing.assert_array_equal(needed(D, labels, own, np.array([2.0, 1, 1])), [True, True])
+    for weights, expected in ((None, [False, True]), (np.array([2.0, 1, 1]), [True, True])):
+        found = _histrs.needed_prototypes(D, labels, own, weights, 1)
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_weights_of_classes_multiply_those_of_samples(rng):

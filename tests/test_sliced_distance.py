@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from histrs.gaussian_process import IntersectionGPRegressor
 from histrs.kernel_approximation import SlicedDistanceMap
 from histrs.kernel_approximation._sliced_distance import draw_directions, mean_projection
-from histrs.metrics import energy_distance_kernel, intersection_kernel
+from histrs.metrics import energy_distance_kernel
 from tests.helpers import assert_close
 from tests.oracles import sliced as oracle
 
@@ -65,11 +65,6 @@ def test_energy_distance_kernel_of_one_argument(X):
     np.testing.assert_allclose(np.diag(K), np.linalg.norm(X, axis=1), rtol=1e-15)
     assert_close(K, energy_distance_kernel(X, X), 1e-15)
     assert np.linalg.eigvalsh(K).min() > 0.0
-
-
-def test_energy_distance_kernel_of_one_non_negative_column_is_the_intersection_kernel(rng):
-    x = rng.random((20, 1))
-    np.testing.assert_allclose(energy_distance_kernel(x), intersection_kernel(x), atol=1e-15)
 
 
 def test_energy_distance_kernel_does_not_make_sparse_rows_dense():
@@ -132,14 +127,6 @@ def test_transform_is_its_definition(rng, X, directions, with_metric):
     assert sliced.transform(X).min() > 0.0
 
 
-@EVERY_KIND
-def test_kernel_is_positive_semi_definite_for_every_number_of_projections(X, directions):
-    for n_projections in (1, 2, 3, 6, 50):
-        sliced = SlicedDistanceMap(n_projections, directions=directions, random_state=0).fit(X)
-        K = intersection_kernel(sliced.transform(np.vstack([X, 2.0 * X, X + 3.0])))
-        assert np.linalg.eigvalsh(K).min() > -1e-12 * np.trace(K)
-
-
 @pytest.mark.parametrize("directions", ["orthogonal", "gaussian"])
 def test_error_falls_with_the_number_of_projections(X, directions):
     errors, reported = [], []
@@ -189,17 +176,6 @@ def test_rotated_rows_have_the_same_kernel_under_rotated_directions(rng, X):
     # Rows Q x under the metric Q^T are the rows x.
     rotated = SlicedDistanceMap(20, metric=Q.T, random_state=0).fit(X @ Q.T)
     assert_close(rotated.transform(X @ Q.T), plain.transform(X), 1e-12)
-
-
-def test_limit_does_not_depend_on_a_rotation_or_on_the_order_of_columns(rng, X):
-    many = SlicedDistanceMap(4000, random_state=0)
-    Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
-    distances = []
-    for Z in (X, X @ Q.T, X[:, ::-1]):
-        T = many.fit_transform(Z)
-        distances.append(cdist(T, T, "cityblock") / 4000)
-    np.testing.assert_allclose(distances[1], distances[0], rtol=0.1, atol=1e-9)
-    np.testing.assert_allclose(distances[2], distances[0], rtol=0.1, atol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

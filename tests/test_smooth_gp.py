@@ -506,17 +506,3 @@ def test_what_smooth_functions_do_not_go_with_is_refused(model_class):
     model.set_params(n_bins=None, variance="fine")
     with pytest.raises(ValueError, match="variance"):
         model.predict(X, return_std=True)
-
-
-@EACH_KIND
-def test_likelihoods_of_regression_are_of_targets_about_their_mean(smoothness, rough):
-    X, t, _, _ = sample()
-    model = classifier(smoothness, rough, likelihood="gaussian", optimizer="l-bfgs-b").fit(X, t)
-    Y = np.where(t == 1, 1.0, -1.0)
-    C = model.amplitude_ * kernel(model, X, X, X) + model.noise_ * np.eye(len(X))
-    expected = multivariate_normal(cov=C).logpdf(Y - Y.mean())
-    largest = model.log_marginal_likelihood()
-    assert largest == pytest.approx(expected, abs=1e-6)
-    for step in 0.1 * np.eye(len(model.theta_)):
-        for theta in (model.theta_ - step, model.theta_ + step):
-            assert model.log_marginal_likelihood(theta) < largest + 1e-3

@@ -104,23 +104,6 @@ def test_projections_lose_no_digits(kernel, gap):
         np.testing.assert_allclose(actual, expected, rtol=1e-9, atol=1e-10)
 
 
-def test_equation_9_as_corrected():
-    """The paper's knots 0, 1, 2, ...; as printed, the second entry does not vanish at a knot."""
-    model = SparseAdditiveMap("chi2", 5).fit([[5.0]])
-    np.testing.assert_array_equal(model.knots_, [1, 2, 3, 4, 5])
-    x = 3.25
-    i = 3
-    scale = 2 * (1 + 2 * i) * x / ((i + x) * (1 + i + x))
-    corrected = scale * np.array([i + 1 - x, x - i])
-    features = dense(model.transform([[x]]))[0]
-    np.testing.assert_allclose(features[[2, 3]], corrected, rtol=1e-14)
-    k = additive_chi2_kernel([[3.0], [4.0]], [[x]])[:, 0]
-    K = additive_chi2_kernel([[3.0], [4.0]])
-    np.testing.assert_allclose(K @ corrected, k, rtol=1e-14)
-    printed = scale * np.array([i + 1 - x, x - 1])
-    assert np.abs(K @ printed - k).max() > 1
-
-
 @every_spacing
 def test_knots_are_where_they_are_said_to_be(rng, spacing):
     X = awkward_histograms(rng, 40)
@@ -383,14 +366,6 @@ def test_pursuit_is_nearly_the_best_subset(rng):
         assert (residual >= np.array(best) - 1e-12).all()
         if selection != "nearest":
             assert residual.sum() < 1.5 * np.sum(best)
-
-
-@every_selection
-def test_a_landmark_is_its_own_coordinate(rng, selection):
-    X = rng.dirichlet(np.ones(5), size=10)
-    model = SparseKernelMap("jensen_shannon", 10, 1, selection=selection, landmarks=X)
-    # All have norm 1, so that none explains more of one than it does itself.
-    np.testing.assert_allclose(dense(model.fit(X).transform(X)), np.eye(10), atol=1e-12)
 
 
 @every_map

@@ -370,13 +370,6 @@ def test_the_classifier_learns_what_a_whole_fit_does(n_classes, rows):
     np.testing.assert_array_equal(chunked.predict(X), whole.predict(X))
 
 
-def test_a_class_may_come_later(rows):
-    X, _ = rows
-    y = np.repeat([0, 1, 2], 30)
-    model = in_chunks(PCARidgeClassifier(), X, y, classes=[2, 0, 1])
-    np.testing.assert_array_equal(model.classes_, [0, 1, 2])
-
-
 def test_classes_are_found_in_one_pass_in_any_order(rows):
     X, _ = rows
     y = np.repeat(["c", "b", "a"], 30)

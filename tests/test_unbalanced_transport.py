@@ -307,15 +307,6 @@ def test_the_lighter_histogram_moves_as_a_whole(rng, container, dtype):
     np.testing.assert_allclose(np.sum(plan * M), D[0, 2], rtol=1e-4)
 
 
-def test_of_equal_masses_all_moves(rng):
-    X, M = counts(rng, 4, 9)
-    X /= X.sum(axis=1, keepdims=True)
-    D = partial_sinkhorn_distances(X[:2], X[2:], M=M, reg=0.2, tol=1e-9)
-    np.testing.assert_allclose(
-        D, sinkhorn_distances(X[:2], X[2:], M=M, reg=0.2, tol=1e-9), rtol=1e-6
-    )
-
-
 @pytest.mark.parametrize("strength", [1e-2, 1e-3])
 @pytest.mark.parametrize("share", [0.5, 1.0])
 def test_a_small_regularisation_is_the_partial_distance(rng, strength, share):

@@ -78,12 +78,6 @@ def rational_map(x: ArrayLike, poles: ArrayLike) -> Array:
     return features.astype(np.float64)
 
 
-def rational_remainder(x: ArrayLike, poles: ArrayLike) -> Array:
-    """R(x) = prod_j (x - z_j) / (x + z_j); the error of the kernel is 2xy/(x + y) R(x) R(y)."""
-    x, poles = _dense(x), _dense(poles)
-    return np.prod((x[:, None] - poles) / (x[:, None] + poles), axis=1).astype(np.float64)
-
-
 def power_map(x: ArrayLike, n_components: int) -> Array:
     """Eq. 15: c_k = 2x/(x + 1) ((x - 1)/(x + 1))^k."""
     x = _dense(x)[:, None]
