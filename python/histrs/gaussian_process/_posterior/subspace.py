@@ -29,8 +29,7 @@ _ROWS_OF_CELL = 16
 _NEAR = 256
 # Cells that are asked of a row.
 _ASKED = 2
-# Noise, as part of the mean variance, above which factors are kept in single precision: less would
-# not be far above its rounding.
+# Noise, as part of the mean variance, that is far above the rounding of single precision.
 _LEAST_NOISE_OF_SINGLE = 1e-4
 # Numbers of a block of distances.
 _BLOCK = 1 << 22
@@ -134,6 +133,11 @@ def new_directions(Q: Array, V: Array, rng: np.random.Generator) -> Array:
     return np.asarray(left)
 
 
+def is_far_above_rounding(system: System) -> bool:
+    """Say whether the noise is so large that single precision is as good for variances."""
+    return bool(system.s > _LEAST_NOISE_OF_SINGLE * float(np.mean(system.diagonal)))
+
+
 class NearbyRows:
     r"""Groups of training rows, near to one another, whose values are conditioned on.
 
@@ -156,7 +160,7 @@ class NearbyRows:
         self._centres = np.array([coordinates[cell].mean(axis=0) for cell in cells])
         self._members = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
         self._known = space.AQ @ space.root
-        self._single = system.s > _LEAST_NOISE_OF_SINGLE * float(np.mean(system.diagonal))
+        self._single = is_far_above_rounding(system)
         self._factors: dict[int, NDArray[np.floating]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
