@@ -695,6 +695,24 @@ def test_pickles_hold_nothing_that_can_be_made_again():
             assert_allclose(*both, rtol=1e-9)
 
 
+def test_members_share_the_training_rows_in_a_pickle_too():
+    X, y = curved(0, 300)
+    frame = pd.DataFrame(X, columns=[f"x{d}" for d in range(X.shape[1])])
+    frame["word"] = np.where(X[:, 0] > 0.0, "more", "less")
+    model = pickle.loads(pickle.dumps(TabularGPRegressor(random_state=0).fit(frame, y)))
+    rows = model._rows
+    seen = [member.posterior.bound.X for member in model._fits[0].members]
+    whole = [X for X in seen if X.shape == rows.with_values.shape]
+    kept = {id(X) for X in whole if not any(X is part for part in rows)}
+    turned = [
+        m
+        for m in model._fits[0].members
+        if getattr(m.posterior.bound.kernel, "axes", None) is not None
+    ]
+    assert len(whole) > 0
+    assert len(kept) == len(turned)
+
+
 def test_many_rows_are_fitted_by_products(monkeypatch):
     X, y = curved(0, 600)
     y = y + 3.0 * X[:, 1]

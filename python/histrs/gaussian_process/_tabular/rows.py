@@ -42,6 +42,10 @@ class TableRows(NamedTuple):
         """Return some of the rows."""
         return type(self)(self.with_values[rows], self.with_ranks[rows], self.n_numbers)
 
+    def where(self, chosen: NDArray[np.bool_]) -> Self:
+        """Return the rows that are chosen; where all are, these themselves."""
+        return self if chosen.all() else self.at(chosen)
+
     def joined(self, others: Self) -> Self:
         """Return these rows with others behind them."""
         return type(self)(
