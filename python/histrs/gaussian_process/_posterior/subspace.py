@@ -158,9 +158,11 @@ class NearbyRows:
         coordinates = space.coordinates
         cells = _cells(coordinates, min(_MAX_CELLS, -(-len(coordinates) // _ROWS_OF_CELL)))
         self._centres = np.array([coordinates[cell].mean(axis=0) for cell in cells])
-        self._members = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
-        self._known = space.AQ @ space.root
+        near = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
+        self._members = near.astype(np.int32)
         self._single = is_far_above_rounding(system)
+        known = space.AQ @ space.root
+        self._known = known.astype(np.float32) if self._single else known
         self._factors: dict[int, NDArray[np.floating]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -171,7 +173,8 @@ class NearbyRows:
         """Return the factor of `C` of a cell, made when it is first asked for."""
         if cell not in self._factors:
             near = self._members[cell]
-            C = self._matrix(near) - self._known[near] @ self._known[near].T
+            known = self._known[near].astype(np.float64)
+            C = self._matrix(near) - known @ known.T
             factor = _factor(C, self._least)
             self._factors[cell] = factor.astype(np.float32) if self._single else factor
         return self._factors[cell]
