@@ -317,3 +317,27 @@ def test_two_frames_are_matched_by_name(distances):
         distances(X, X.rename(columns={"b": "B"}), **more)
     with pytest.raises(ValueError, match="Y has a column 'd', unlike X"):
         distances(X, X.assign(d=0.0), **more)
+
+
+def test_frames_of_numbers_are_read_as_their_columns_are():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(
+        {
+            "double": rng.normal(size=5),
+            "single": rng.normal(size=5).astype(np.float32),
+            "whole": np.array([2**53, -1, 0, 1, 2]),
+            "bytes": np.arange(5, dtype=np.uint8),
+            "gaps": [np.nan, 1.0, np.nan, 2.0, 3.0],
+            "nothing": np.full(5, np.nan),
+        }
+    )
+    # Text beside them: each column is read by itself.
+    one_by_one = columns_of(frame.assign(text="a"))[:-1]
+    for whole, alone in zip(columns_of(frame), one_by_one, strict=True):
+        assert (whole.title, whole.dtype, whole.kind) == (alone.title, alone.dtype, alone.kind)
+        np.testing.assert_array_equal(whole.values, alone.values)
+        assert whole.values.dtype == np.float64
+    frame.columns = range(6)
+    assert [column.title for column in columns_of(frame)][:2] == [
+        column.title for column in columns_of(frame.assign(text="a"))
+    ][:2]

@@ -411,7 +411,7 @@ def test_spreads_of_weighted_rows_are_those_of_repeats(n):
     mean, std = 0.3 * rng.normal(size=n), 0.2 + 5.0 * rng.random(n) ** 4
     found = []
     for repeats, weights in ((np.ones(n, dtype=int), counts.astype(float)), (counts, None)):
-        rows = TableRows(
+        rows = TableRows.of(
             *(np.repeat(X, repeats, axis=0) for _ in range(2)), np.empty((repeats.sum(), 0))
         )
         T = np.repeat(y, repeats)[:, None]
@@ -434,7 +434,7 @@ def test_a_spread_that_blurs_residuals_of_few_sizes_is_refused(of_few_values, mo
     varied = Spread(None, 2.0)
     found = [(even, np.full(n, np.std(y))), (varied, std)]
     monkeypatch.setattr(regression.Spread, "candidates", lambda *_: found)
-    rows = TableRows(rng.normal(size=(n, 1)), np.zeros((n, 1)), np.empty((n, 0)))
+    rows = TableRows.of(rng.normal(size=(n, 1)), np.zeros((n, 1)), np.empty((n, 0)))
     progress = StageProgress("", 0)
     mean = rng.normal(size=n)
     T = (mean + y)[:, None]
@@ -622,17 +622,17 @@ def test_classes_are_less_sure_of_a_row_with_a_gap():
 
 
 def test_gaps_are_filled_from_near_rows():
-    training = TableRows(
+    training = TableRows.of(
         np.array([[0.0, 0.0], [0.1, 1.0], [5.0, 9.0]]),
         np.array([[0.2, 0.2], [0.5, 0.5], [0.8, 0.8]]),
         np.array([[0.0], [1.0], [0.0]]),
     )
-    row = TableRows(np.array([[0.05, np.nan]]), np.array([[0.3, np.nan]]), np.array([[np.nan]]))
+    row = TableRows.of(np.array([[0.05, np.nan]]), np.array([[0.3, np.nan]]), np.array([[np.nan]]))
     found = filled(row, training)
     assert_allclose(found.weights.sum(axis=1), 1.0)
     order = np.argsort(found.rows.values[:, 1])
     assert_allclose(found.rows.values[order], [[0.05, 0.0], [0.05, 1.0], [0.05, 9.0]])
-    assert_allclose(found.rows.ranks[order], [[0.3, 0.2], [0.3, 0.5], [0.3, 0.8]])
+    assert_allclose(found.rows.with_ranks[order, :2], [[0.3, 0.2], [0.3, 0.5], [0.3, 0.8]])
     assert_allclose(found.rows.codes[order, 0], [0.0, 1.0, 0.0])
     assert found.weights[0, order[2]] < 1e-3
 
@@ -693,6 +693,24 @@ def test_pickles_hold_nothing_that_can_be_made_again():
         else:
             both = [m.predict(new, return_std=True) for m in (copy, model)]
             assert_allclose(*both, rtol=1e-9)
+
+
+def test_members_share_the_training_rows_in_a_pickle_too():
+    X, y = curved(0, 300)
+    frame = pd.DataFrame(X, columns=[f"x{d}" for d in range(X.shape[1])])
+    frame["word"] = np.where(X[:, 0] > 0.0, "more", "less")
+    model = pickle.loads(pickle.dumps(TabularGPRegressor(random_state=0).fit(frame, y)))
+    rows = model._rows
+    seen = [member.posterior.bound.X for member in model._fits[0].members]
+    whole = [X for X in seen if X.shape == rows.with_values.shape]
+    kept = {id(X) for X in whole if not any(X is part for part in rows)}
+    turned = [
+        m
+        for m in model._fits[0].members
+        if getattr(m.posterior.bound.kernel, "axes", None) is not None
+    ]
+    assert len(whole) > 0
+    assert len(kept) == len(turned)
 
 
 def test_many_rows_are_fitted_by_products(monkeypatch):

@@ -171,6 +171,9 @@ def columns_of(X: Any, name: str = "X") -> list[Column]:
     """
     frame = frame_of(X)
     if frame is not None:
+        numbers = _columns_of_numbers(frame, name)
+        if numbers is not None:
+            return numbers
         return [_of_series(frame[:, place], name) for place in range(frame.shape[1])]
     values = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     return [_of_array(values[:, j], f"{name}[:, {j}]") for j in range(values.shape[1])]
@@ -265,6 +268,33 @@ def _stacked(X: Any, name: str) -> Array:
 def chosen(columns: Sequence[Column], rows: NDArray[np.intp]) -> list[Column]:
     """Return some rows of a table."""
     return [column.at(rows) for column in columns]
+
+
+def _columns_of_numbers(frame: nw.DataFrame[Any], name: str) -> list[Column] | None:
+    """Return the columns of a frame of pandas that holds NumPy's numbers; None of others.
+
+    Column by column, this takes longer than a small prediction.
+    """
+    native = frame.to_native()
+    dtypes = list(getattr(native, "dtypes", ()))
+    if not nw.dependencies.is_pandas_dataframe(native) or not all(
+        isinstance(dtype, np.dtype) and dtype.kind in "fiu" for dtype in dtypes
+    ):
+        return None
+    known = {dtype: str(frame[:, dtypes.index(dtype)].dtype) for dtype in set(dtypes)}
+    values = native.to_numpy(dtype=np.float64)
+    nothing = np.isnan(values).all(axis=0)
+    return [
+        Column(
+            f"Column {title!r} of {name}",
+            known[dtype],
+            "nothing" if is_empty else "numbers",
+            column,
+        )
+        for title, dtype, is_empty, column in zip(
+            native.columns.tolist(), dtypes, nothing.tolist(), values.T, strict=True
+        )
+    ]
 
 
 def _of_series(series: nw.Series[Any], name: str) -> Column:

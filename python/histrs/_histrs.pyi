@@ -17,6 +17,7 @@ __all__ = [
     "CoordinateDescent",
     "CubicFunctions",
     "DistanceKernel",
+    "DistanceScores",
     "ExpChi2Features",
     "KnotProjection",
     "LevelCounts",
@@ -323,10 +324,16 @@ class DistanceKernel:
         matern: list[float],
         amplitudes: list[float],
     ) -> DistanceKernel: ...
-    def cross_product(self, x: _Float64, y: _Float64, v: _Float64, n_threads: int) -> _Float64: ...
     def matrix(self, x: _Float64, y: _Float64 | None, n_threads: int) -> _Float64: ...
     def slopes(self, x: _Float64, g: _Float64, n_threads: int) -> tuple[_Float64, _Float64]: ...
     def stored(self, x: _Float64, factor: _Float64, n_threads: int) -> StoredDistances: ...
+
+@final
+class DistanceScores:
+    def __new__(
+        cls, kernel: DistanceKernel, rows: _Float64, weights: _Float64, singles: NDArray[np.float32]
+    ) -> DistanceScores: ...
+    def evaluate(self, x: _Float64, n_threads: int) -> _Float64: ...
 
 @final
 class StoredDistances:

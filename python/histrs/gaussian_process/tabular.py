@@ -278,7 +278,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     ) -> RegressionFit:
         seen = np.flatnonzero(~np.isnan(y))
         weights, stays = rows_of(distinct.weights, seen), rows_of(distinct.stays, seen)
-        targets = self._targets(self._rows.at(seen), weights, stays, progress)
+        targets = self._targets(self._rows.where(~np.isnan(y)), weights, stays, progress)
         transform = named(self.target_transform, y[seen])
         return RegressionFit.of(targets, y[seen], self._names(), transform)
 

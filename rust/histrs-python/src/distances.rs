@@ -39,17 +39,6 @@ impl DistanceKernel {
         n_threads.array(|exec| self.0.gram(exec, x, y))
     }
 
-    fn cross_product<'py>(
-        &self,
-        x: Matrix<'py>,
-        y: Matrix<'py>,
-        v: Matrix<'py>,
-        n_threads: Threads<'py>,
-    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
-        let (x, y, v) = (x.as_array(), y.as_array(), v.as_array());
-        n_threads.array(|exec| self.0.cross_product(exec, x, y, v))
-    }
-
     fn stored(
         &self,
         x: Matrix<'_>,
@@ -72,6 +61,33 @@ impl DistanceKernel {
         let (x, g) = (x.as_array(), g.as_array());
         let found = n_threads.run(|exec| self.0.slopes(exec, x, g))?;
         Ok((found.weights.into_pyarray(py), found.amplitudes.into_pyarray(py)))
+    }
+}
+
+/// The kernel with rows, times weights of these.
+#[pyclass(frozen, module = "histrs._histrs")]
+pub(crate) struct DistanceScores(core::DistanceScores);
+
+#[pymethods]
+impl DistanceScores {
+    #[new]
+    fn new(
+        kernel: &DistanceKernel,
+        rows: Matrix<'_>,
+        weights: Matrix<'_>,
+        singles: PyReadonlyArray2<'_, f32>,
+    ) -> PyResult<Self> {
+        let (rows, weights, singles) = (rows.as_array(), weights.as_array(), singles.as_array());
+        call(|| core::DistanceScores::new(kernel.0.clone(), rows, weights, singles)).map(Self)
+    }
+
+    fn evaluate<'py>(
+        &self,
+        x: Matrix<'py>,
+        n_threads: Threads<'py>,
+    ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+        let x = x.as_array();
+        n_threads.array(|exec| self.0.evaluate(exec, x))
     }
 }
 

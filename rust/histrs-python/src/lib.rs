@@ -32,7 +32,7 @@ mod _histrs {
     #[pymodule_export]
     use crate::detection::{PartModel, distance_transform, hog_pyramid};
     #[pymodule_export]
-    use crate::distances::{DistanceKernel, StoredDistances};
+    use crate::distances::{DistanceKernel, DistanceScores, StoredDistances};
     #[pymodule_export]
     use crate::executor::{instruction_set, instruction_sets, most_threads, start_threads};
     #[pymodule_export]

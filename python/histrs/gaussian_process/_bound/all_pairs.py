@@ -16,7 +16,7 @@ from histrs._solvers.low_rank import Landmarks
 from histrs._solvers.preconditioners import Indices
 from histrs._typing import Array
 from histrs.gaussian_process._bound.base import AnyPreconditioner, Bound
-from histrs.gaussian_process._bound.scores import Score, ScoreOfPairs
+from histrs.gaussian_process._bound.scores import Score, ScoreOfDistances, ScoreOfPairs
 from histrs.gaussian_process._kernels.algebra import stacked
 from histrs.gaussian_process._kernels.base import Kernel
 from histrs.gaussian_process._kernels.distances import DistanceMixture
@@ -59,6 +59,10 @@ class AllPairs(PickledByFields, Bound):
     """A kernel with what it keeps of all pairs of its training rows."""
 
     kernel: Kernel
+
+    @property
+    def has_single_scores(self) -> bool:  # type: ignore[override]
+        return isinstance(self.kernel, DistanceMixture)
 
     @cached_property
     def diagonal(self) -> Array:
@@ -104,6 +108,10 @@ class AllPairs(PickledByFields, Bound):
         return self._times(T, V, self.n_threads)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
+        if isinstance(self.kernel, DistanceMixture):
+            n_exact = 0 if V.dtype == np.float32 else V.shape[1]
+            exact, singles = V[:, :n_exact].astype(np.float64), V[:, n_exact:].astype(np.float32)
+            return ScoreOfDistances(self.kernel, self.X, exact, singles)
         return ScoreOfPairs(self._times, V)
 
     def _times(self, T: Any, V: Array, n_threads: int) -> Array:

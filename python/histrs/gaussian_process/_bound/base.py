@@ -39,6 +39,8 @@ class Bound:
     """Residual below which what is kept of the rows is too rough to say more."""
     least_ratio: ClassVar[float] = 0.0
     """Noise over amplitude that what is kept of the rows asks for."""
+    has_single_scores: ClassVar[bool] = False
+    """Whether there are scores of weights in single precision."""
     has_nearby_rows: ClassVar[bool] = False
     """Whether the kernel of some rows is quickly made."""
     n_function_numbers: ClassVar[int] = 0

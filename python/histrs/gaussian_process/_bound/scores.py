@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +15,7 @@ from histrs._checks.rows import in_row_blocks
 from histrs._checks.validation import to_core
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
+from histrs.gaussian_process._kernels.distances import DistanceMixture
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._options import Interpolation
 
@@ -140,6 +142,31 @@ class ScoreOfPairs(Score):
     def behind(self, V: Array) -> ScoreOfPairs:
         """Return the score of other weights, and these behind them."""
         return ScoreOfPairs(self._product, np.hstack([V, self._V]))
+
+
+class ScoreOfDistances(Score):
+    """A score of a kernel of distances, of weights and of such in single precision behind them."""
+
+    def __init__(
+        self, kernel: DistanceMixture, X: Array, V: Array, singles: NDArray[np.float32]
+    ) -> None:
+        self._kernel, self._X, self._V, self._singles = kernel, X, V, singles
+        self.n_outputs = V.shape[1] + singles.shape[1]
+
+    @cached_property
+    def _made(self) -> _histrs.DistanceScores:
+        return self._kernel.scores(self._X, self._V, self._singles)
+
+    def evaluate(self, X: Array, n_threads: int) -> Array:
+        return self._made.evaluate(X, n_threads)
+
+    def behind(self, V: Array) -> ScoreOfDistances:
+        """Return the score of other weights, and these behind them."""
+        return ScoreOfDistances(self._kernel, self._X, np.hstack([V, self._V]), self._singles)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what the core makes the score of."""
+        return {name: value for name, value in vars(self).items() if name != "_made"}
 
 
 class SumOfScores(Score):

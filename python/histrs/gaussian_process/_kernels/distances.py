@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from histrs import _histrs
 from histrs._typing import Array
@@ -113,7 +114,15 @@ class DistanceMixture(PickledByFields, KeptDistances):
 
     def cross_product(self, X: Array, Y: Array, V: Array, n_threads: int) -> Array:
         """Return the product of the kernel of rows of `X` with those of `Y`, and `V`."""
-        return self._core.cross_product(X, Y, V, n_threads)
+        none = np.empty((len(V), 0), dtype=np.float32)
+        return self.scores(Y, V, none).evaluate(X, n_threads)
+
+    def scores(self, Y: Array, V: Array, singles: NDArray[np.float32]) -> _histrs.DistanceScores:
+        """Return what multiplies the kernel of any rows with those of `Y` by weights.
+
+        Weights are `V`, and behind them `singles`, which are multiplied in single precision.
+        """
+        return _histrs.DistanceScores(self._core, Y, V, singles)
 
     def diagonal(self, X: Array, n_threads: int) -> Array:
         """Return the kernel of every row with itself."""

@@ -94,13 +94,16 @@ class LevelColumn(_Column):
 
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
-        codes = np.searchsorted(_cuts(self.points), X[:, self.feature])
-        return codes.astype(np.uint16)
+        return np.searchsorted(self._cuts, X[:, self.feature]).astype(np.uint16)
 
     @property
     def steps(self) -> tuple[Array, NDArray[np.intp]]:
         """Numbers between which all have one code, and these codes: one more."""
-        return _cuts(self.points), np.arange(len(self.points))
+        return self._cuts, np.arange(len(self.points))
+
+    @cached_property
+    def _cuts(self) -> Array:
+        return _cuts(self.points)
 
 
 @dataclass(frozen=True)
@@ -166,15 +169,15 @@ def _spread(values: Array, counts: Array, n: int) -> Array:
     return np.asarray(values[np.unique(np.minimum(chosen, len(values) - 1))])
 
 
-def evenly(n: int, n_chosen: int) -> NDArray[np.intp]:
-    """Return some of the numbers below `n`, evenly spaced from the first to the last."""
-    return np.unique(np.round(np.linspace(0.0, n - 1.0, n_chosen)).astype(np.intp))
-
-
 def _cuts(points: Array) -> Array:
     """Return the last value of each code but the last."""
     middle = points[:-1] / 2.0 + points[1:] / 2.0
     return np.asarray(np.where(middle < points[1:], middle, points[:-1]))
+
+
+def evenly(n: int, n_chosen: int) -> NDArray[np.intp]:
+    """Return some of the numbers below `n`, evenly spaced from the first to the last."""
+    return np.unique(np.round(np.linspace(0.0, n - 1.0, n_chosen)).astype(np.intp))
 
 
 @dataclass(frozen=True)

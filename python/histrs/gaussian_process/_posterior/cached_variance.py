@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,12 @@ from numpy.typing import NDArray
 from histrs._solvers.row_scale import scaled
 from histrs._typing import Array, Matrix
 from histrs.gaussian_process._bound.scores import Score
-from histrs.gaussian_process._posterior.subspace import N_PROBES, KrylovSpace, NearbyRows
+from histrs.gaussian_process._posterior.subspace import (
+    N_PROBES,
+    KrylovSpace,
+    NearbyRows,
+    is_far_above_rounding,
+)
 from histrs.gaussian_process._systems.system import System
 
 # Directions.
@@ -129,7 +135,10 @@ class CachedVariance:
 
 def _score(system: System, R: Array) -> Score:
     few = system.bound.n_function_numbers * max(R.shape[1], 1) <= 25 * _MAX_KNOTS
-    return system.bound.score(scaled(system.row_scale, R), None if few else _N_BINS, "linear")
+    V: Any = scaled(system.row_scale, R)
+    if system.bound.has_single_scores and is_far_above_rounding(system):
+        V = V.astype(np.float32)
+    return system.bound.score(V, None if few else _N_BINS, "linear")
 
 
 def _without_itself(system: System, rows: NDArray[np.intp]) -> Array:

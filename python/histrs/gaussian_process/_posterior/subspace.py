@@ -29,8 +29,7 @@ _ROWS_OF_CELL = 16
 _NEAR = 256
 # Cells that are asked of a row.
 _ASKED = 2
-# Noise, as part of the mean variance, above which factors are kept in single precision: less would
-# not be far above its rounding.
+# Noise, as part of the mean variance, that is far above the rounding of single precision.
 _LEAST_NOISE_OF_SINGLE = 1e-4
 # Numbers of a block of distances.
 _BLOCK = 1 << 22
@@ -134,6 +133,11 @@ def new_directions(Q: Array, V: Array, rng: np.random.Generator) -> Array:
     return np.asarray(left)
 
 
+def is_far_above_rounding(system: System) -> bool:
+    """Say whether the noise is so large that single precision is as good for variances."""
+    return bool(system.s > _LEAST_NOISE_OF_SINGLE * float(np.mean(system.diagonal)))
+
+
 class NearbyRows:
     r"""Groups of training rows, near to one another, whose values are conditioned on.
 
@@ -154,9 +158,11 @@ class NearbyRows:
         coordinates = space.coordinates
         cells = _cells(coordinates, min(_MAX_CELLS, -(-len(coordinates) // _ROWS_OF_CELL)))
         self._centres = np.array([coordinates[cell].mean(axis=0) for cell in cells])
-        self._members = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
-        self._known = space.AQ @ space.root
-        self._single = system.s > _LEAST_NOISE_OF_SINGLE * float(np.mean(system.diagonal))
+        near = _nearest(coordinates, self._centres, min(_NEAR, len(coordinates)))
+        self._members = near.astype(np.int32)
+        self._single = is_far_above_rounding(system)
+        known = space.AQ @ space.root
+        self._known = known.astype(np.float32) if self._single else known
         self._factors: dict[int, NDArray[np.floating]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -167,7 +173,8 @@ class NearbyRows:
         """Return the factor of `C` of a cell, made when it is first asked for."""
         if cell not in self._factors:
             near = self._members[cell]
-            C = self._matrix(near) - self._known[near] @ self._known[near].T
+            known = self._known[near].astype(np.float64)
+            C = self._matrix(near) - known @ known.T
             factor = _factor(C, self._least)
             self._factors[cell] = factor.astype(np.float32) if self._single else factor
         return self._factors[cell]

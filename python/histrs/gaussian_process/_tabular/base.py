@@ -21,7 +21,7 @@ from histrs._checks.validation import (
     validate_data,
 )
 from histrs._estimator import BaseEstimator
-from histrs._frames import Column, chosen, columns_of, is_table
+from histrs._frames import Column, chosen, columns_of, frame_of, is_table
 from histrs._progress import StageProgress
 from histrs._typing import Array
 from histrs._weights import RowWeights
@@ -101,6 +101,9 @@ class BaseTabularGP(BaseEstimator):
     def _read(self, X: Any, *, reset: bool, warns: bool = False) -> tuple[Table, Array, Array]:
         """Return the table that rows are, their numbers and the codes of their categories."""
         known = None if reset else self._reader.table
+        frame = frame_of(X)
+        # What was read once need not be read again.
+        X = X if frame is None else frame
         of_numbers = known is None or known.is_of_numbers
         # Sparse rows are refused here.
         if not is_table(X) and (of_numbers or sparse.issparse(X)):
@@ -134,7 +137,7 @@ class BaseTabularGP(BaseEstimator):
         """Return further rows that have a weight, with these."""
         _, numbers, codes = self._read(X, reset=False)
         rows = self._reader.rows(*given.rows(numbers.astype(np.float64, copy=False), codes))
-        gaps = np.argwhere(np.isnan(np.hstack([rows.values, rows.codes])))
+        gaps = np.argwhere(np.isnan(rows.with_values))
         if len(gaps) > 0:
             row, column = gaps[0]
             row = row if given.kept is None else given.kept[row]

@@ -28,7 +28,7 @@ class Filled(NamedTuple):
 
 def has_gaps(rows: TableRows) -> NDArray[np.bool_]:
     """Say which rows lack a value that all training rows had."""
-    return np.asarray(np.isnan(np.hstack([rows.values, rows.codes])).any(axis=1))
+    return np.asarray(np.isnan(rows.with_values).any(axis=1))
 
 
 def filled(rows: TableRows, training: TableRows) -> Filled:
@@ -50,9 +50,7 @@ def filled(rows: TableRows, training: TableRows) -> Filled:
         found = np.exp(-0.5 * near / np.where(middle > 0.0, middle, 1.0))
         donors[some], weights[some] = nearest, found / found.sum(axis=1, keepdims=True)
     repeated = rows.at(np.repeat(np.arange(n), k))
-    taken = training.at(donors.ravel())
-    parts = [np.where(np.isnan(a), b, a) for a, b in zip(repeated, taken, strict=True)]
-    return Filled(TableRows(*parts), weights)
+    return Filled(repeated.filled(training.at(donors.ravel())), weights)
 
 
 def _squares(rows: TableRows, training: TableRows) -> Array:

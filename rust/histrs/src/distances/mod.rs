@@ -24,13 +24,15 @@
 //! | `rows` | rows laid out column by column, each times its weight |
 //! | `blocks` | distances of a few rows to a block of others |
 //! | `tile` | functions of the distances of one row to a block, and sums by column |
+//! | `curve` | the kernel as a function of the distance alone, from a table |
 //! | `matrix` | the kernel between any rows |
 //! | `product` | the kernel between any rows, times weights of the others |
-//! | `scores` | the kernel of one row with others, times weights |
+//! | `scores` | the same with all that can be made beforehand |
 //! | `slopes` | sums of slopes of the kernel matrix, by parameter |
 //! | `stored` | the kernel of all pairs in two bytes each, for products |
 
 mod blocks;
+mod curve;
 mod kernel;
 mod matrix;
 mod product;
@@ -41,8 +43,9 @@ mod stored;
 mod tile;
 
 pub use kernel::{DistanceKernel, Norm, Shape};
-pub(crate) use scores::DistanceScores;
 pub use slopes::Slopes;
 // For the bindings of Python, which has the iteration around these steps; no part of the interface.
+#[doc(hidden)]
+pub use scores::DistanceScores;
 #[doc(hidden)]
 pub use stored::StoredDistances;

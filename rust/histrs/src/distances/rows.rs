@@ -2,6 +2,7 @@
 
 use ndarray::{Array2, ArrayView2};
 
+use super::blocks::add_to_totals;
 use super::{DistanceKernel, Norm};
 use crate::error::{Error, Result, check_length};
 use crate::memory;
@@ -17,6 +18,8 @@ pub(super) struct Columns<T> {
     pub(super) values: Array2<T>,
     /// The distance of each row from one of zeros.
     pub(super) norms: Vec<f64>,
+    /// Sums of the numbers of each row, or of their squares, with zeros as in `values`.
+    pub(super) totals: Vec<T>,
 }
 
 impl<T: Elementary> Columns<T> {
@@ -48,10 +51,14 @@ impl<T: Elementary> Columns<T> {
                 }
             }
         }
+        let mut totals = memory::filled(T::default(), n_padded)?;
+        for column in values.rows().into_iter().take(kernel.n_numbers) {
+            add_to_totals(kernel.norm, memory::flat(&column)?, &mut totals);
+        }
         if kernel.norm == Norm::L2 {
             norms.iter_mut().for_each(|norm| *norm = norm.sqrt());
         }
-        Ok(Self { values, norms })
+        Ok(Self { values, norms, totals })
     }
 
     pub(super) fn n_rows(&self) -> usize {

@@ -26,29 +26,7 @@ impl<T: Elementary> Tile<'_, T> {
         let (half, constant) = (0.5 * self.kernel.energy(), self.kernel.constant());
         let norms = &self.others.norms[self.block.clone()];
         motion(half, constant, self.norm, norms, distances, out);
-        self.for_shapes(distances, |k, shape, decays| {
-            let rate = T::from_f64(shape.rate());
-            let amplitude = T::from_f64(self.kernel.amplitudes[k]);
-            add_shape(shape, rate, amplitude, distances, decays, out);
-        });
-    }
-
-    /// Calls `visit` with each shape, its place, and `exp(-rate D)`.
-    fn for_shapes(&self, distances: &[T], mut visit: impl FnMut(usize, Shape, &[T])) {
-        let (mut slowest, mut power) = ([T::default(); BLOCK], [T::default(); BLOCK]);
-        let slowest = &mut slowest[..distances.len()];
-        let power = &mut power[..distances.len()];
-        for decay in &self.kernel.decays {
-            exponentials(T::from_f64(decay.rate), distances, slowest);
-            for &(k, n) in &decay.powers {
-                if n == 1 {
-                    visit(k, self.kernel.shapes[k], slowest);
-                } else {
-                    powers(n, slowest, power);
-                    visit(k, self.kernel.shapes[k], power);
-                }
-            }
-        }
+        add_shapes(self.kernel, distances, out);
     }
 
     fn values(&self, d: usize) -> Result<&[T]> {
@@ -68,7 +46,7 @@ impl Tile<'_, f64> {
         let (of_motion, of_constant) = slope_of_motion(half, self.norm, norms, distances, g, out);
         sums[n_shapes] += of_motion;
         sums[n_shapes + 1] += self.kernel.constant() * of_constant;
-        self.for_shapes(distances, |k, shape, decays| {
+        for_shapes(self.kernel, distances, |k, shape, decays| {
             let amplitude = self.kernel.amplitudes[k];
             sums[k] += slope_of_shape(shape, amplitude, distances, decays, g, out);
         });
@@ -85,6 +63,37 @@ impl Tile<'_, f64> {
             *sum += sum_of_column(norm, is_number, x, weight, values, slopes);
         }
         Ok(())
+    }
+}
+
+/// Adds the functions of a block of distances.
+pub(super) fn add_shapes<T: Elementary>(kernel: &DistanceKernel, distances: &[T], out: &mut [T]) {
+    for_shapes(kernel, distances, |k, shape, decays| {
+        let rate = T::from_f64(shape.rate());
+        let amplitude = T::from_f64(kernel.amplitudes[k]);
+        add_shape(shape, rate, amplitude, distances, decays, out);
+    });
+}
+
+/// Calls `visit` with each shape, its place, and `exp(-rate D)`.
+fn for_shapes<T: Elementary>(
+    kernel: &DistanceKernel,
+    distances: &[T],
+    mut visit: impl FnMut(usize, Shape, &[T]),
+) {
+    let (mut slowest, mut power) = ([T::default(); BLOCK], [T::default(); BLOCK]);
+    let slowest = &mut slowest[..distances.len()];
+    let power = &mut power[..distances.len()];
+    for decay in &kernel.decays {
+        exponentials(T::from_f64(decay.rate), distances, slowest);
+        for &(k, n) in &decay.powers {
+            if n == 1 {
+                visit(k, kernel.shapes[k], slowest);
+            } else {
+                powers(n, slowest, power);
+                visit(k, kernel.shapes[k], power);
+            }
+        }
     }
 }
 

@@ -110,7 +110,7 @@ enum View {
 #[derive(Debug)]
 enum Scores {
     Additive(Additive),
-    Distances { scores: DistanceScores, axes: Axes },
+    Distances { scores: Box<DistanceScores>, axes: Axes },
 }
 
 /// Directions along which numbers are taken, a column each; none for the columns themselves.
@@ -388,7 +388,7 @@ impl Model {
                 Scores::Distances { scores: distances, axes } => {
                     axes.apply(seen, taken);
                     scores.fill(0.0);
-                    distances.add(taken, scores)?;
+                    distances.add_row(taken, scores)?;
                 }
             }
             if let Some(gains) = &member.gains {
@@ -491,6 +491,10 @@ fn distances(archive: &mut Archive<'_>, prefix: &str, n_columns: usize) -> Resul
     let rows = archive.numbers(&named("rows"), &[n_rows, n_columns])?;
     let rows = Array2::from_shape_vec((n_rows, n_columns), rows);
     let rows = rows.map_err(|error| damaged(error.to_string()))?;
-    let scores = DistanceScores::new(kernel, rows.view(), coefficients).map_err(of_kernel)?;
-    Ok((Scores::Distances { scores, axes }, n_outputs))
+    let coefficients = Array2::from_shape_vec((n_rows, n_outputs), coefficients);
+    let coefficients = coefficients.map_err(|error| damaged(error.to_string()))?;
+    let none = Array2::zeros((n_rows, 0));
+    let scores = DistanceScores::new(kernel, rows.view(), coefficients.view(), none.view());
+    let scores = scores.map_err(of_kernel)?;
+    Ok((Scores::Distances { scores: Box::new(scores), axes }, n_outputs))
 }

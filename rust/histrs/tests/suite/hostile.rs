@@ -10,7 +10,7 @@ use histrs::clustering::{KMeansParameters, k_means, nearest_centers};
 use histrs::detection::{
     Cells, Filter, Part, PartModel, distance_transform, hog_pyramid, placements,
 };
-use histrs::distances::{DistanceKernel, Norm, Shape, StoredDistances};
+use histrs::distances::{DistanceKernel, DistanceScores, Norm, Shape, StoredDistances};
 use histrs::intersection::{
     CoordinateDescent, CubicFunctions, Interpolation, KnotProjection, LookupTable, LowRankInverse,
     ShapeFunctions, Solve, SortedColumns, StoredMinima, Transform, transform_rows,
@@ -358,7 +358,7 @@ fn calls_of_parts() -> Vec<Call> {
         }),
         (
             "DistanceKernel::new gram cross_product slopes StoredDistances::new n_rows n_bytes \
-             mean_rest product",
+             mean_rest product DistanceScores::new n_outputs evaluate",
             |a| {
                 let [n, m, d, k] = a.sizes;
                 let norm = a.any(&[Norm::L1, Norm::L2]);
@@ -370,6 +370,10 @@ fn calls_of_parts() -> Vec<Call> {
                 kernel.gram(exec(), x.view(), a.flag().then(|| y.view()))?;
                 let v: Array2<f64> = a.array((m, k));
                 kernel.cross_product(exec(), x.view(), y.view(), v.view())?;
+                let singles: Array2<f32> = a.array((m, k));
+                let scores =
+                    DistanceScores::new(kernel.clone(), y.view(), v.view(), singles.view())?;
+                let _ = (scores.n_outputs(), scores.evaluate(exec(), x.view())?);
                 if let Ok(stored) = StoredDistances::new(exec(), &kernel, x.view(), a.array((n, m)))
                 {
                     let _ = (stored.n_rows(), stored.n_bytes(), stored.mean_rest());
