@@ -89,10 +89,10 @@ fn tables_are_read_blended_and_pooled() {
         let expected = of_class(score, -0.1) - of_class(1.0 - score, 0.1);
         let mut out = [0.0];
         model.score_row(&row, &mut Scratch::default(), &mut out).unwrap();
-        assert!((out[0] - expected).abs() < 1e-12, "{} {expected}", out[0]);
+        assert!((out[0] - expected).abs() < 1e-9, "{} {expected}", out[0]);
         let mut probabilities = [0.0; 2];
         model.proba_row(&row, &mut Scratch::default(), &mut probabilities).unwrap();
-        assert!((probabilities[1] - logistic(expected)).abs() < 1e-12);
+        assert!((probabilities[1] - logistic(expected)).abs() < 1e-9);
         assert!((probabilities[0] + probabilities[1] - 1.0).abs() < 1e-12);
     }
 }
