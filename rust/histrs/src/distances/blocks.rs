@@ -196,24 +196,6 @@ impl<T: Elementary, const R: usize> Numbers<'_, T, R> {
 }
 
 vectorized!(
-    /// Adds a column of numbers to the sum that each row has with itself.
-    pub(super) fn add_to_totals<S: Simd, T: Elementary>(
-        simd: S,
-        norm: Norm,
-        numbers: &[T],
-        totals: &mut [T],
-    ) {
-        let totals = T::vectors_mut::<S>(totals).0;
-        for (total, &x) in totals.iter_mut().zip(T::vectors::<S>(numbers).0) {
-            *total = match norm {
-                Norm::L1 => <T as Vectors>::add(simd, *total, x),
-                Norm::L2 => T::mul_add(simd, x, x, *total),
-            };
-        }
-    }
-);
-
-vectorized!(
     /// Adds a column of categories.
     fn add_category<T: Elementary>(x: T, weight: T, values: &[T], out: &mut [T]) {
         for (out, &y) in out.iter_mut().zip(values) {

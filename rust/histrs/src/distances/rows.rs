@@ -2,11 +2,10 @@
 
 use ndarray::{Array2, ArrayView2};
 
-use super::blocks::add_to_totals;
 use super::{DistanceKernel, Norm};
 use crate::error::{Error, Result, check_length};
 use crate::memory;
-use crate::simd::Elementary;
+use crate::simd::{Elementary, Vectors, vectorized};
 
 /// Blocks end at multiples of this many rows: the widest vectors of them.
 const PADDED: usize = 32;
@@ -70,3 +69,16 @@ impl<T: Elementary> Columns<T> {
         memory::collected(self.values.column(i).iter().copied())
     }
 }
+
+vectorized!(
+    /// Adds a column of numbers to the sum that each row has with itself.
+    fn add_to_totals<S: Simd, T: Elementary>(simd: S, norm: Norm, numbers: &[T], totals: &mut [T]) {
+        let totals = T::vectors_mut::<S>(totals).0;
+        for (total, &x) in totals.iter_mut().zip(T::vectors::<S>(numbers).0) {
+            *total = match norm {
+                Norm::L1 => <T as Vectors>::add(simd, *total, x),
+                Norm::L2 => T::mul_add(simd, x, x, *total),
+            };
+        }
+    }
+);
