@@ -563,10 +563,11 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             return mean, in_units[:, :, 0] if self._single_target else in_units
         if only_mean:
             return mean
-        if self._latent is None:
+        latent = self._latent
+        if latent is None:
             std = self._spread(state, np.sqrt(self._predictive_variance(state, X)))
         else:
-            std = self._latent.std(mean, state["noise_"], self._latent_variance(state, X)[:, 0])
+            std = latent.std(mean, state["noise_"], self._latent_variance(state, X)[:, 0])
         if return_std:
             return mean, std
         probabilities = np.atleast_1d(np.asarray(return_quantiles, dtype=np.float64))
@@ -574,8 +575,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
             raise ValueError(
                 f"return_quantiles = {return_quantiles!r}: give probabilities between 0 and 1."
             )
-        if self._latent is not None:
-            return mean, self._latent.quantiles(probabilities, mean, std)
+        if latent is not None:
+            return mean, latent.quantiles(probabilities, mean, std)
         z = ndtri(probabilities).reshape(-1, *[1] * (mean.ndim - 1))
         return mean, mean[:, None] + z * std[:, None]
 

@@ -169,15 +169,15 @@ def _spread(values: Array, counts: Array, n: int) -> Array:
     return np.asarray(values[np.unique(np.minimum(chosen, len(values) - 1))])
 
 
+def evenly(n: int, n_chosen: int) -> NDArray[np.intp]:
+    """Return some of the numbers below `n`, evenly spaced from the first to the last."""
+    return np.unique(np.round(np.linspace(0.0, n - 1.0, n_chosen)).astype(np.intp))
+
+
 def _cuts(points: Array) -> Array:
     """Return the last value of each code but the last."""
     middle = points[:-1] / 2.0 + points[1:] / 2.0
     return np.asarray(np.where(middle < points[1:], middle, points[:-1]))
-
-
-def evenly(n: int, n_chosen: int) -> NDArray[np.intp]:
-    """Return some of the numbers below `n`, evenly spaced from the first to the last."""
-    return np.unique(np.round(np.linspace(0.0, n - 1.0, n_chosen)).astype(np.intp))
 
 
 @dataclass(frozen=True)

@@ -210,10 +210,10 @@ def as_rates(
 
 
 def _check_targets(likelihood: str, y: Array) -> None:
-    least = "negative" if likelihood == "poisson" else "not positive"
-    bad = np.flatnonzero(~(y >= 0.0) if likelihood == "poisson" else ~(y > 0.0))
-    if len(bad) > 0 and not np.isnan(y[bad[0]]):
+    is_bad, what = (y < 0.0, "negative") if likelihood == "poisson" else (y <= 0.0, "not positive")
+    bad = np.flatnonzero(is_bad)
+    if len(bad) > 0:
         raise ValueError(
-            f"y[{bad[0]}] = {y[bad[0]]} is {least}, which likelihood={likelihood!r} does not take: "
+            f"y[{bad[0]}] = {y[bad[0]]} is {what}, which likelihood={likelihood!r} does not take: "
             "leave the row out, or choose likelihood='gaussian'."
         )
