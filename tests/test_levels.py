@@ -169,18 +169,20 @@ def test_functions_of_features_add_up_to_the_mean(rng, kind):
     np.testing.assert_allclose(explained.std[:, 0], functions[0].std[of_first])
     if kind is GPClassifier:
         return
-    # The posterior of the increments above the least knot, of a dense process.
+    # The posterior of a dense process, less its mean over the training rows.
     A = dense(model, X, X, X) + 0.1 * np.eye(len(X))
     for d in (0, 1, 3):
-        T = np.tile(X[:1], (len(functions[d].knots), 1))
-        T[:, d] = functions[d].knots
-        least = T.copy()
-        least[:, d] = functions[d].knots[0]
-        k = dense(model, T, X, X) - dense(model, least, X, X)
-        prior = dense(model, T, T, X) - dense(model, least, least, X)
-        variance = np.diag(prior) - np.sum(k.T * np.linalg.solve(A, k.T), axis=0)
+        knots = functions[d].knots
+        T = np.tile(X[:1], (len(knots), 1))
+        T[:, d] = knots
+        k = dense(model, T, X, X)
+        covariance = dense(model, T, T, X) - k @ np.linalg.solve(A, k.T)
+        at = np.argmin(np.abs(X[:, [d]] - knots), axis=1)
+        centring = np.eye(len(knots)) - np.bincount(at, minlength=len(knots)) / len(X)
+        variance = np.diag(centring @ covariance @ centring.T)
         expected = y.std() * np.sqrt(np.maximum(variance, 0.0))
         np.testing.assert_allclose(functions[d].std, expected, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(np.mean(functions[d].values[at]), 0.0, atol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [GPRegressor, GPClassifier])

@@ -373,6 +373,8 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         terms = self._asked.terms
         if terms is not None and terms.intercept_variance != "auto":
             return f"intercept_variance={terms.intercept_variance!r}"
+        if terms is not None and terms.levels is not None and terms.monotonic_cst is not None:
+            return "monotonic_cst"
         if terms is not None and terms.has_pairs:
             return "Interactions"
         if self._asked.search.shared is False:

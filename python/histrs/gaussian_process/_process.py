@@ -43,6 +43,7 @@ from histrs.gaussian_process._learning.hyperparameters import (
 )
 from histrs.gaussian_process._learning.learner import Learner
 from histrs.gaussian_process._learning.likelihood import BaseLikelihood
+from histrs.gaussian_process._learning.monotone import with_monotone_functions
 from histrs.gaussian_process._learning.problem import Problem, learn_by_factors
 from histrs.gaussian_process._likelihoods.classes import CodedClasses, LatentClasses, Modes
 from histrs.gaussian_process._likelihoods.patterns import Patterns, TrainingRows
@@ -335,6 +336,8 @@ class GaussianProcess(BaseEstimator):
             random = self._random
             return learn_by_factors(problem, values, learner, random, leaves_out=leaves_out)
         if terms.levels is not None:
+            if terms.monotonic_cst is not None:
+                self._check_monotone(Y)
             problem = self._problem(X, Y, weights)
             return levels.learn(problem, terms, Hyperparameters(*scales, None), learner)
         base = additive.sorted_base(X, asked.n_threads, self.n_jobs)
@@ -343,6 +346,14 @@ class GaussianProcess(BaseEstimator):
         problem = self._problem(X, Y - self._level_of_regression(Y), weights)
         values, has_intercept = Hyperparameters(*scales, start), self._latent is None
         return additive.learn(problem, terms, values, base, learner, has_intercept=has_intercept)
+
+    def _check_monotone(self, Y: Array) -> None:
+        """Refuse targets that monotone functions are not for."""
+        if self._latent is not None or Y.shape[1] > 1:
+            raise ValueError(
+                "monotonic_cst works with one target or two classes, and the Gaussian likelihood: "
+                'fit one target at a time, with likelihood="gaussian".'
+            )
 
     def _problem(self, X: Any, Y: Array, weights: Array | None) -> Problem:
         """Return rows and targets, with all that is said of them."""
@@ -481,7 +492,8 @@ class GaussianProcess(BaseEstimator):
                 found.X[:, part] = solution.X * size[part]
                 found.residual[part] = solution.residual * size[part]
                 found.n_iter[part] = solution.n_iter
-        self._keep(tuple(systems), Y, found.X)
+        constrained = [with_monotone_functions(s, found.X, lambda: self._seed) for s in systems]
+        self._keep(tuple(constrained), Y, found.X)
         self.residual_ = found.residual * self._units()
         self.n_iter_ = found.n_iter
         if not np.all(found.residual <= tol * size):

@@ -163,6 +163,10 @@ class Bound:
         """Return `K(X, X_train) V` for any rows; with bins, from tables."""
         raise NotImplementedError
 
+    def with_curves(self, V: Array) -> Array:
+        """Return weights of training rows, and of functions that are not of their kernel."""
+        return V
+
     def intercepts(self, V: Array) -> Array:
         """Return what weights `V` of the training rows add to all rows alike."""
         return np.zeros(V.shape[1])

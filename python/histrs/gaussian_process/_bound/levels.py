@@ -62,16 +62,30 @@ class LevelBound(PickledByFields, Bound):
 
     def forms_by_feature(self, V: Array) -> Array:
         squares = self.kernel.prior[:, None] * self.weights(V) ** 2
-        n = self.X.shape[1]
-        return np.vstack([squares[self.kernel.part(d)[1]].sum(axis=0) for d in range(n)])
+        return np.vstack([squares[weights].sum(axis=0) for _, _, weights in self.kernel.columns])
 
     def weights_of_functions(self, V: Array) -> Array:
         """Return the weights with which functions are `K(X, X_train) V`."""
         return np.asarray(self.kernel.prior[:, None] * self.weights(V))
 
+    def with_curves(self, V: Array) -> Array:
+        """Return weights of training rows and, below them, of the monotone functions of a fit."""
+        if not self.kernel.curves:
+            return V
+        return np.vstack([V, np.ones((1, V.shape[1]))])
+
     def tables(self, V: Array) -> Array:
-        """Return `K(X, X_train) V` at each code."""
-        return self.kernel.to_codes(self.weights_of_functions(V))
+        """Return `K(X, X_train) V` at each code; the intercept is of the first column.
+
+        A last row of `V`, behind those of the training rows, multiplies monotone functions, which
+        take the place of what the other rows say of their columns.
+        """
+        of_rows, of_curves = V[: self.n_rows], V[self.n_rows :]
+        W = self.weights_of_functions(of_rows)
+        found = self.kernel.to_codes(W)
+        for k, curve in self.kernel.curves if len(of_curves) > 0 else []:
+            found[self.kernel.parts[k][1]] = curve[:, None] * of_curves + (W[-1] if k == 0 else 0.0)
+        return found
 
     @property
     def variances(self) -> Array:
@@ -115,7 +129,8 @@ class LevelBound(PickledByFields, Bound):
         return LevelScore(np.ascontiguousarray(self.tables(V)), self.kernel.n_codes)
 
     def intercepts(self, V: Array) -> Array:
-        return np.asarray(self.kernel.intercept_variance * V.sum(axis=0))
+        tables, columns = self.tables(V), self.kernel.columns
+        return np.asarray(sum(column.means(tables[codes]) for column, codes, _ in columns))
 
     def with_kernel(self, kernel: LevelKernel) -> Self:
         changed = replace(self, kernel=kernel)
@@ -218,10 +233,13 @@ class WeightFactor:
         to_codes = self._bound.kernel.to_codes
         return np.ascontiguousarray(to_codes(to_codes(self._covariance).T))
 
+    def covariance_of(self, weights: Any) -> Array:
+        """Return the posterior covariance of some of the weights."""
+        return np.asarray(self._s * self._covariance[weights][:, weights])
+
     def variance_of(self, ramps: Array, weights: Any) -> Array:
         """Return the posterior variances of functions that are ramps times some of the weights."""
-        inner = self._covariance[weights][:, weights]
-        variance: Array = self._s * np.einsum("ij,ij->i", ramps @ inner, ramps)
+        variance: Array = np.einsum("ij,ij->i", ramps @ self.covariance_of(weights), ramps)
         return np.maximum(variance, 0.0)
 
     def inverse_diagonal(self) -> Array:

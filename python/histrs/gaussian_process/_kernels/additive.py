@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, TypeAlias
 
@@ -220,6 +220,29 @@ def check_pairs(
             raise ValueError(f"{pair_of_user} is given twice: give each pair once.")
         found.append(ordered)
     return np.array(found, dtype=np.intp).reshape(-1, 2)
+
+
+def signs_of(given: Any, n_features: int, names: NDArray[Any] | None) -> dict[int, int]:
+    """Return the columns whose functions have a sign, and this, as a user gives them."""
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        said = "monotonic_cst has the key {!r}"
+        signs = {_feature(d, said.format(d), n_features, names): s for d, s in given.items()}
+    elif np.shape(given) == (n_features,):
+        signs = dict(enumerate(np.asarray(given).tolist()))
+    else:
+        raise ValueError(
+            f"monotonic_cst has the shape {np.shape(given)}: give a dict, or one number for each "
+            f"of the {n_features} features."
+        )
+    for d, sign in signs.items():
+        if isinstance(sign, str) or sign not in (-1, 0, 1):
+            raise ValueError(
+                f"monotonic_cst of feature {d} is {sign!r}: give 1 for increasing, -1 for "
+                "decreasing, or 0."
+            )
+    return {d: int(sign) for d, sign in signs.items() if sign != 0}
 
 
 def _feature(feature: Any, pair_of_user: str, n_features: int, names: NDArray[Any] | None) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, ClassVar, Literal, get_args
@@ -67,12 +68,21 @@ class Intersection(Kernel):
         in proportion to the interval's length. Columns may be negative. "auto" is the number of
         rows, at most 2,048, divided by the number of columns; it is from 16 to 512. None keeps
         every value.
+    monotonic_cst : dict or array-like of int, default=None
+        1 where the prediction must not decrease with a column, -1 where it must not increase, 0
+        elsewhere. A dict has names or indices of columns, an array a number for each. It needs
+        `levels`, one target or two classes, and the Gaussian likelihood. These columns are in no
+        pair. The function of a column is the mean of posterior draws, each replaced by the nearest
+        monotone function ([2]_). Standard deviations are those without the constraint, which are
+        larger.
 
     References
     ----------
     .. [1] E. Rodner, A. Freytag, P. Bodesheim, B. Fröhlich and J. Denzler, "Large-scale Gaussian
        process inference with generalized histogram intersection kernels for visual recognition
        tasks", International Journal of Computer Vision, 2016.
+    .. [2] L. Lin and D. B. Dunson, "Bayesian monotone regression using Gaussian process
+       projection", Biometrika, 2014.
 
     Examples
     --------
@@ -91,6 +101,7 @@ class Intersection(Kernel):
     feature_weights_bounds: Bounds = (1e-6, 1e6)
     intercept_variance: float | Literal["auto"] = "auto"
     levels: int | Literal["auto"] | None = None
+    monotonic_cst: Mapping[str | int, int] | ArrayLike | None = None
 
     @property
     def takes(self) -> Takes:  # type: ignore[override]
@@ -120,6 +131,11 @@ class Intersection(Kernel):
 
         if self.levels is not None:
             self._check_levels()
+        elif self.monotonic_cst is not None:
+            raise ValueError(
+                f"monotonic_cst = {self.monotonic_cst!r} needs functions on levels: set "
+                'levels="auto".'
+            )
 
     def _check_levels(self) -> None:
         levels: Any = self.levels

@@ -33,7 +33,11 @@ class _Column(PickledByFields):
     @cached_property
     def centred(self) -> Array:
         """Functions less their means over training rows."""
-        return np.asarray(self.functions - self.counts @ self.functions / self.counts.sum())
+        return np.asarray(self.functions - self.means(self.functions))
+
+    def means(self, functions: Array) -> Array:
+        """Return the means over training rows of functions of codes, a column each."""
+        return np.asarray(self.counts @ functions / self.counts.sum())
 
     def evaluate(self, W: Array, out: Array) -> None:
         """Write functions with weights `W` at each code."""
@@ -59,6 +63,10 @@ class LevelColumn(_Column):
     """The value of each code, ascending."""
     n_levels: int
     """How many of the points are knots, at most."""
+    sign: int = 0
+    """1 where the function must not decrease, -1 where it must not increase."""
+    curve: Array | None = None
+    """The function at each code, of a fit where that has a sign."""
 
     @classmethod
     def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int, n_codes: int) -> Self:
@@ -292,8 +300,27 @@ class LevelKernel(PickledByFields, Parametrised):
         """How many codes each term has."""
         return [len(term.functions) for term in self.terms]
 
+    @property
+    def signs(self) -> list[tuple[int, int]]:
+        """The columns whose functions have a sign, and this."""
+        of_columns = [(k, getattr(term, "sign", 0)) for k, term in enumerate(self.terms)]
+        return [(k, sign) for k, sign in of_columns if sign != 0]
+
+    @property
+    def curves(self) -> list[tuple[int, Array]]:
+        """The columns whose functions a fit made monotone, and these at each code."""
+        of_columns = [(k, getattr(term, "curve", None)) for k, term in enumerate(self.terms)]
+        return [(k, curve) for k, curve in of_columns if curve is not None]
+
+    def with_curves(self, curves: Mapping[int, Array]) -> Self:
+        """Return the kernel with monotone functions of some columns."""
+        terms: list[Any] = list(self.terms)
+        for k, curve in curves.items():
+            terms[k] = replace(terms[k], curve=curve)
+        return replace(self, terms=tuple(terms))
+
     @cached_property
-    def _parts(self) -> list[tuple[Term, slice, slice]]:
+    def parts(self) -> list[tuple[Term, slice, slice]]:
         """Each term, with its codes among all and its weights among all."""
         found, code, weight = [], 0, 0
         for term in self.terms:
@@ -303,13 +330,19 @@ class LevelKernel(PickledByFields, Parametrised):
             code, weight = codes.stop, weights.stop
         return found
 
+    @property
+    def columns(self) -> list[tuple[LevelColumn | LevelCategories, slice, slice]]:
+        """Parts that are no pairs."""
+        parts = self.parts
+        return [(term, c, w) for term, c, w in parts if not isinstance(term, LevelPair)]
+
     @cached_property
     def of_measures(self) -> Array:
         """What each of `level_weights` adds to the prior variances, of shape (n, n_weights)."""
-        n_weights = self._parts[-1][2].stop
+        n_weights = self.parts[-1][2].stop
         found = np.zeros((len(self.level_weights), n_weights + 1))
         start = 0
-        for term, _, weights in self._parts:
+        for term, _, weights in self.parts:
             rows = slice(start, start + len(term.shares))
             found[rows, weights] = self.level_weights[rows, None] * term.shares
             start = rows.stop
@@ -339,26 +372,21 @@ class LevelKernel(PickledByFields, Parametrised):
 
     def to_codes(self, W: Array) -> Array:
         """Return functions with weights `W` at each code; the constant is of the first."""
-        found = np.empty((self._parts[-1][1].stop, W.shape[1]))
-        for term, codes, weights in self._parts:
+        found = np.empty((self.parts[-1][1].stop, W.shape[1]))
+        for term, codes, weights in self.parts:
             term.evaluate(W[weights], found[codes])
         found[: self.n_codes[0]] += W[-1]
         return found
 
     def to_weights(self, T: Array) -> Array:
         """Return the transpose of `to_codes`."""
-        of_columns = [term.functions.T @ T[codes] for term, codes, _ in self._parts]
+        of_columns = [term.functions.T @ T[codes] for term, codes, _ in self.parts]
         return np.vstack([*of_columns, T[: self.n_codes[0]].sum(axis=0)])
-
-    def part(self, feature: int) -> tuple[Array, slice]:
-        """Return the ramps of a column at its codes, and which weights are theirs."""
-        term, _, weights = self._parts[feature]
-        return term.functions, weights
 
     def squared(self) -> Array:
         """Return the prior variance at each code, whose sum over columns is that of a row."""
         found = np.concatenate(
-            [term.functions**2 @ self.prior[weights] for term, _, weights in self._parts]
+            [term.functions**2 @ self.prior[weights] for term, _, weights in self.parts]
         )
         found[: self.n_codes[0]] += self.intercept_variance
         return found

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from histrs.gaussian_process._bound.base import Bound
-from histrs.gaussian_process._kernels.additive import AdditiveTerms
+from histrs.gaussian_process._kernels.additive import AdditiveTerms, signs_of
 from histrs.gaussian_process._kernels.levels import (
     LevelCategories,
     LevelColumn,
@@ -75,14 +75,16 @@ def _start(
 ) -> LevelKernel:
     """Return the kernel that a search starts from, with all columns alike."""
     n_features = problem.X.shape[1]
-    columns = tuple(
+    columns: list[Any] = [
         _column(problem, d, n_levels, 2 * n_levels, n_categories) for d in range(n_features)
-    )
+    ]
+    for d, sign in signs_of(asked.monotonic_cst, n_features, problem.feature_names).items():
+        columns[d] = replace(columns[d], sign=sign)
     weights = np.full(sum(len(column.shares) for column in columns), 1.0 / n_features)
     bounds: Bounds = "fixed" if learner.search.method is None else _BOUNDS
     given = asked.intercept_variance
     intercept = VAGUE_INTERCEPT if given == "auto" else float(given)
-    return _checked(LevelKernel(columns, weights, intercept, bounds))
+    return _checked(LevelKernel(tuple(columns), weights, intercept, bounds))
 
 
 def _column(
@@ -109,7 +111,13 @@ def _with_pairs(
 ) -> LevelKernel:
     """Return the kernel with pairs that are given, or that tell most of what it leaves."""
     kernel = values.kernel
-    pairs = chosen_pairs(problem, asked, likelihood, values)
+    monotone = dict(kernel.signs)
+    pairs = chosen_pairs(problem, asked, likelihood, values, but=monotone)
+    if np.isin(pairs, list(monotone)).any():
+        raise ValueError(
+            f"Interactions(pairs={asked.pairs!r}) has a column of monotonic_cst, which no pair may "
+            "have: leave it out of one of them."
+        )
     of_column = asked.n_knots, max(_CELLS, asked.n_knots), n_categories
     columns = {int(d): _column(problem, int(d), *of_column) for d in np.unique(pairs)}
     found = [LevelPair(columns[int(i)], columns[int(j)]) for i, j in pairs]

@@ -53,6 +53,7 @@ def strongest_pairs(
     `strength` have pairs.
     """
     varied = np.argsort(-strength, kind="stable")[:MOST_FEATURES]
+    varied = varied[strength[varied] >= 0.0]
     features = np.sort(varied)
     if len(residuals) > _MOST_SEARCHED:
         some = np.sort(make_rng().choice(len(residuals), _MOST_SEARCHED, replace=False))
@@ -89,9 +90,16 @@ def _gains(
 
 
 def chosen_pairs(
-    problem: Problem, asked: Any, likelihood: Likelihood, values: Hyperparameters
+    problem: Problem,
+    asked: Any,
+    likelihood: Likelihood,
+    values: Hyperparameters,
+    but: Collection[int] = (),
 ) -> NDArray[np.intp]:
-    """Return the pairs that are given, or those that the residuals of the additive fit show."""
+    """Return the pairs that are given, or those that the residuals of the additive fit show.
+
+    Features of `but` are in none that is looked for.
+    """
     X = problem.X
     if asked is None or asked.has_none:
         return np.empty((0, 2), dtype=np.intp)
@@ -102,6 +110,7 @@ def chosen_pairs(
             f"{asked!r} needs two features or more, and X has n_features = 1: leave it out."
         )
     alpha, strength = _additive_fit(likelihood, values)
+    strength[list(but)] = -np.inf
     return strongest_pairs(X, alpha, strength, asked.pairs, asked.n_knots, problem.rng)
 
 

@@ -134,8 +134,8 @@ def shape_functions(
     The mean is `intercept_` :math:`+ \sum_d f_d(x(d))`, plus what `pair_functions` add, with
     :math:`f_d(t) = \mathrm{amplitude}\, w_d \sum_i \alpha_i \min(g(x_i(d)), g(t))`. Between
     neighbouring training values, `f_d` is linear in `g(t)`; it is 0 at 0, and constant above the
-    largest training value. With `levels`, functions are 0 at the smallest value. Those of `Splines`
-    have a mean of 0 over the training rows, and are lines beyond the training values.
+    largest training value. With `levels`, and for `Splines`, functions have a mean of 0 over the
+    training rows. Those of `Splines` are lines beyond the training values.
 
     Parameters
     ----------
@@ -398,14 +398,15 @@ class Levels:
 
     def _at_codes(self, k: int, with_variance: bool) -> Moments:
         posterior, bound = self.posterior, self.bound
-        W = posterior.once(
-            "weights", lambda: bound.weights_of_functions(posterior.weights_of("mean"))
-        )
-        ramps, of_term = bound.kernel.part(k)
-        values: Array = ramps @ W[of_term]
+        V = posterior.weights_of("mean")
+        tables: Array = posterior.once("tables", lambda: bound.tables(V))
+        term, codes, weights = bound.kernel.parts[k]
+        values, functions = tables[codes], (term.functions, weights)
+        if not isinstance(term, LevelPair):
+            values, functions = values - term.means(values), (term.centred, weights)
         if not with_variance:
             return values, None
-        variances = [system.factor.variance_of(ramps, of_term) for system in posterior.systems]
+        variances = [system.factor.variance_of(*functions) for system in posterior.systems]
         return values, np.column_stack(variances) * posterior.amplitude
 
 

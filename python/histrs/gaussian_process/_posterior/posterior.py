@@ -119,8 +119,11 @@ class Posterior:
     # ---- means -------------------------------------------------------------------------------
 
     def weights_of(self, name: str) -> Array:
-        """Return the weights of training rows with which a readout is predicted."""
-        weights: Array = self.weights @ self.readouts[name].matrix
+        """Return the weights of training rows with which a readout is predicted.
+
+        Those of functions that a constraint replaces are below them.
+        """
+        weights: Array = self.bound.with_curves(self.weights) @ self.readouts[name].matrix
         return weights
 
     def score(

@@ -118,7 +118,8 @@ class Parts:
         bound: Any = self._bound
         found, of_weights = [], []
         for k in self.terms[term]:
-            ramps, weights = bound.kernel.part(k)
+            of_term, _, weights = bound.kernel.parts[k]
+            ramps = of_term.functions
             if len(term) == 1:
                 counts = np.bincount(bound.rows[k], minlength=len(ramps))
                 ramps = ramps - counts @ ramps / counts.sum()
