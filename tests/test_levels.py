@@ -8,6 +8,7 @@ from scipy import optimize, stats
 from scipy.special import expit, log_expit
 from sklearn.base import clone
 
+from histrs import _histrs
 from histrs.gaussian_process import (
     GPClassifier,
     GPRegressor,
@@ -220,8 +221,18 @@ def test_values_of_any_size(rng, scale):
 def test_neighbouring_numbers_have_codes_of_their_own():
     x = np.array([1.0, np.nextafter(1.0, 2.0), np.nextafter(np.nextafter(1.0, 2.0), 2.0)])
     column = LevelColumn.of(x[:, None], 0, None, 5, 10)
-    np.testing.assert_array_equal(column.codes(x[:, None]), [0, 1, 2])
-    np.testing.assert_array_equal(column.codes(np.array([[0.0], [9.0]])), [0, 2])
+    for rows, expected in [(x, [0, 1, 2]), (np.array([0.0, 9.0]), [0, 2])]:
+        codes = _histrs.level_codes(rows[:, None], [(0, column.cuts)], 1)
+        np.testing.assert_array_equal(codes, [expected])
+
+
+def test_rows_of_single_precision_are_as_good(rng):
+    X = rng.normal(size=(90, 4)).astype(np.float32)
+    kernel = Intersection(levels=40) + Interactions([(0, 3)])
+    singles = GPRegressor(kernel, **GIVEN).fit(X, X[:, 0] * X[:, 3])
+    doubles = GPRegressor(kernel, **GIVEN).fit(X.astype(float), (X[:, 0] * X[:, 3]).astype(float))
+    T = rng.normal(size=(30, 4)).astype(np.float32)
+    np.testing.assert_allclose(singles.predict(T), doubles.predict(T.astype(float)), rtol=1e-5)
 
 
 @pytest.mark.parametrize(("likelihood", "error"), [("gaussian", 0.06), ("bernoulli", 0.05)])

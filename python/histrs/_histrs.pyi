@@ -61,6 +61,7 @@ __all__ = [
     "jbld_paired",
     "jensen_shannon_gram",
     "k_means",
+    "level_codes",
     "level_forms",
     "level_scores",
     "level_sums",
@@ -309,6 +310,9 @@ def level_sums(
 def level_scores(
     codes: NDArray[np.uint16], n_levels: list[int], tables: _Float64, n_threads: int
 ) -> _Float64: ...
+def level_codes(
+    x: NDArray[Any], columns: list[tuple[int, _Float64]], n_threads: int
+) -> NDArray[np.uint16]: ...
 def level_forms(
     codes: NDArray[np.uint16], n_levels: list[int], q: _Float64, n_threads: int
 ) -> _Float64: ...

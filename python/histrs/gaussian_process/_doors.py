@@ -57,7 +57,10 @@ def rows_to_fit(
         check_definite(stack, model.n_jobs)
         return stack, y
     if takes in ("anything", "numbers"):
-        X, y = validate_data(model, X, y, reset=reset, dtype=np.float64, **checks)
+        # Functions on levels look numbers up, in whatever precision.
+        has_levels = takes == "numbers" and model._asked.terms is not None
+        dtype = (np.float64, np.float32) if has_levels else np.float64
+        X, y = validate_data(model, X, y, reset=reset, dtype=dtype, **checks)
         return X, y
     X, y = validate_fit(model, X, y, reset=reset, **checks)
     return canonical(X), y

@@ -1,9 +1,10 @@
 //! Columns coded as levels.
 
 use histrs::levels::{self as core, LevelCodes};
-use numpy::{PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
+use numpy::{Ix2, PyArray1, PyArray2, PyReadonlyArray1, PyReadonlyArray2};
 use pyo3::prelude::*;
 
+use crate::convert::{EitherArray, with_either};
 use crate::executor::{Threads, call};
 
 type Codes<'py> = PyReadonlyArray2<'py, u16>;
@@ -35,6 +36,20 @@ impl LevelCounts {
         let functions: Vec<_> = functions.iter().map(|f| f.as_array()).collect();
         n_threads.array(|exec| self.0.normal_matrix(exec, &functions))
     }
+}
+
+/// The codes of rows by the cuts of columns, each with the number of its column.
+#[pyfunction]
+pub(crate) fn level_codes<'py>(
+    x: EitherArray<'py, Ix2>,
+    columns: Vec<(usize, PyReadonlyArray1<'py, f64>)>,
+    n_threads: Threads<'py>,
+) -> PyResult<Bound<'py, PyArray2<u16>>> {
+    let columns: Vec<_> = columns.iter().map(|(d, cuts)| (*d, cuts.as_array())).collect();
+    with_either!(&x, |x| {
+        let x = x.as_array();
+        n_threads.array(|exec| core::level_codes(exec, x, &columns))
+    })
 }
 
 /// `H' V`.

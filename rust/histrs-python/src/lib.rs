@@ -51,7 +51,7 @@ mod _histrs {
         intersection_gram, jensen_shannon_gram, minmax_distances, minmax_gram,
     };
     #[pymodule_export]
-    use crate::levels::{LevelCounts, level_forms, level_scores, level_sums};
+    use crate::levels::{LevelCounts, level_codes, level_forms, level_scores, level_sums};
     #[pymodule_export]
     use crate::model::Model;
     #[pymodule_export]

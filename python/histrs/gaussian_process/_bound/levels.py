@@ -107,7 +107,7 @@ class LevelBound(PickledByFields, Bound):
 
     def rows_of(self, X: Any) -> Codes:
         """Return the codes of rows."""
-        return self.kernel.codes(X)
+        return self.kernel.codes(X, self.n_threads)
 
     def prior(self, T: Codes) -> Array:
         return self._at(self.kernel.squared()[:, None], T)[:, 0]
@@ -145,7 +145,9 @@ class LevelBound(PickledByFields, Bound):
         return changed
 
     def inserted(self, X: Any, weights: Array | None) -> Self:
-        return self._on(np.vstack([self.X, X]), np.hstack([self.rows, self.kernel.codes(X)]))
+        return self._on(
+            np.vstack([self.X, X]), np.hstack([self.rows, self.kernel.codes(X, self.n_threads)])
+        )
 
     def removed(self, kept: Indices, removed: Indices) -> Self:
         return self._on(self.X[kept], np.ascontiguousarray(self.rows[:, kept]))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs import _histrs
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.base import Parametrised, Takes
 from histrs.gaussian_process._learning.hyperparameters import Bounds
@@ -47,8 +48,13 @@ class _Column(PickledByFields):
 
 def _counted(X: Array, feature: int, weights: Array | None) -> tuple[Array, Array]:
     """Return the distinct values of a column, and how many rows have each."""
-    values, index = np.unique(X[:, feature], return_inverse=True)
-    return values.astype(np.float64), np.bincount(index, weights, len(values)).astype(np.float64)
+    if weights is None:
+        # Numbers are sorted in a fifth of the time that their places are.
+        values, counts = np.unique(X[:, feature], return_counts=True)
+    else:
+        values, index = np.unique(X[:, feature], return_inverse=True)
+        counts = np.bincount(index, weights, len(values))
+    return values.astype(np.float64), counts.astype(np.float64)
 
 
 @dataclass(frozen=True)
@@ -73,9 +79,8 @@ class LevelColumn(_Column):
         """Return the levels of a column of training rows: at most so many knots and codes."""
         values, counts = _counted(X, feature, weights)
         points = _spread(values, counts, n_codes)
-        codes = np.searchsorted(_cuts(points), values)
-        of_codes = np.bincount(codes, counts, len(points)).astype(np.float64)
-        return cls(feature, of_codes, points, n_levels)
+        first = np.searchsorted(values, _cuts(points), side="right")
+        return cls(feature, np.add.reduceat(counts, np.append(0, first)), points, n_levels)
 
     @cached_property
     def _at(self) -> tuple[Array, Array]:
@@ -100,17 +105,14 @@ class LevelColumn(_Column):
         both: Array = np.vstack([of_rows, widths / max(widths.sum(), _TINY)])
         return np.maximum(both, _LEAST_SHARE)
 
-    def codes(self, X: Array) -> NDArray[np.uint16]:
-        """Return the code of each row."""
-        return np.searchsorted(self._cuts, X[:, self.feature]).astype(np.uint16)
-
     @property
     def steps(self) -> tuple[Array, NDArray[np.intp]]:
         """Numbers between which all have one code, and these codes: one more."""
-        return self._cuts, np.arange(len(self.points))
+        return self.cuts, np.arange(len(self.points))
 
     @cached_property
-    def _cuts(self) -> Array:
+    def cuts(self) -> Array:
+        """The last number of each code but the last, ascending."""
         return _cuts(self.points)
 
 
@@ -220,12 +222,6 @@ class LevelPair(PickledByFields):
         (n, n_first), (m, n_second), n_outputs = first.shape, second.shape, W.shape[1]
         half = first @ W.reshape(n_first, n_second * n_outputs)
         np.matmul(second, half.reshape(n, n_second, n_outputs), out=out.reshape(n, m, n_outputs))
-
-    def codes(self, X: Array) -> NDArray[np.uint16]:
-        """Return the code of each row."""
-        n_codes = np.uint16(len(self.second.points))
-        codes: NDArray[np.uint16] = self.first.codes(X) * n_codes + self.second.codes(X)
-        return codes
 
 
 Term: TypeAlias = LevelColumn | LevelCategories | LevelPair
@@ -355,12 +351,29 @@ class LevelKernel(PickledByFields, Parametrised):
         prior[-1] = self.intercept_variance
         return prior
 
-    def codes(self, X: Array) -> NDArray[np.uint16]:
+    def codes(self, X: Array, n_threads: int) -> NDArray[np.uint16]:
         """Return the codes of rows, of shape (n_terms, n_rows)."""
         found = np.empty((len(self.terms), len(X)), dtype=np.uint16)
+        of_column = self._codes_of_columns(X, n_threads)
         for codes, term in zip(found, self.terms, strict=True):
-            codes[:] = term.codes(X)
+            if isinstance(term, LevelPair):
+                n_second = np.uint16(len(term.second.points))
+                np.multiply(of_column[id(term.first)], n_second, out=codes)
+                codes += of_column[id(term.second)]
+            else:
+                codes[:] = of_column[id(term)]
         return found
+
+    def _codes_of_columns(self, X: Array, n_threads: int) -> dict[int, NDArray[np.uint16]]:
+        """Return the codes of rows by each column, of its own or of pairs, by its identity."""
+        columns: list[LevelColumn | LevelCategories] = []
+        for term in self.terms:
+            columns += [term.first, term.second] if isinstance(term, LevelPair) else [term]
+        lines = {id(column): column for column in columns if isinstance(column, LevelColumn)}
+        given = [(column.feature, column.cuts) for column in lines.values()]
+        found = dict(zip(lines, _histrs.level_codes(X, given, n_threads), strict=True))
+        of_labels = [column for column in columns if isinstance(column, LevelCategories)]
+        return found | {id(column): column.codes(X) for column in of_labels}
 
     def has_codes_of(self, other: LevelKernel) -> bool:
         """Say whether rows have the same codes: of the same terms, or of the same points."""

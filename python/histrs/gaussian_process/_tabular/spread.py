@@ -94,7 +94,7 @@ class Spread:
         if self.functions is None:
             return self._scaled(std, np.zeros(len(std)))
         kernel, score = self.functions
-        g = score.evaluate(kernel.codes(self._columns(rows, mean, std)), 1)[:, 0]
+        g = score.evaluate(kernel.codes(self._columns(rows, mean, std), 1), 1)[:, 0]
         return self._scaled(std, _bounded(g))
 
     def _bounded_below(

@@ -18,12 +18,14 @@
 //! at the level. [`LevelCodes`] computes `H' W H` ([`LevelCodes::counts`]), `H' V`
 //! ([`LevelCodes::sums`]), `H T` ([`LevelCodes::scores`]) and the diagonal of `H Q H'`
 //! ([`LevelCodes::forms`]). These are all that a linear model on functions of levels needs of the
-//! rows: the normal equations, the residuals, the predictions and the leverages.
+//! rows, whose codes [`level_codes`] finds: the normal equations, the residuals, the predictions and the leverages.
 
 mod codes;
 mod counts;
 mod forms;
+mod places;
 mod tables;
 
 pub use codes::LevelCodes;
 pub use counts::LevelCounts;
+pub use places::level_codes;

@@ -18,7 +18,7 @@ use histrs::intersection::{
 use histrs::kernels::{
     AdditiveKernel, chi2_distances, cubic_spline_gram, exp_chi2_gram, minmax_distances, minmax_gram,
 };
-use histrs::levels::LevelCodes;
+use histrs::levels::{LevelCodes, level_codes};
 use histrs::model::{Model, Scratch};
 use histrs::moments::{LassoParameters, LassoProblem, Penalty, group_lasso_path};
 use histrs::ndarray::{Array, Array2, Array3, Dimension, IntoDimension, ShapeBuilder, array};
@@ -403,6 +403,13 @@ fn calls_of_parts() -> Vec<Call> {
                 levels.scores(exec(), a.array((total, m)).view()).map(drop)
             },
         ),
+        ("level_codes", |a| {
+            let [n, m, d, k] = a.sizes;
+            let x = a.array::<T, _>((n, d));
+            let cuts: Vec<_> = (0..m.min(5)).map(|_| Array::from_vec(a.vector::<f64>(k))).collect();
+            let columns: Vec<_> = cuts.iter().map(|cuts| (a.count(d), cuts.view())).collect();
+            level_codes(exec(), x.view(), &columns).map(drop)
+        }),
         ("KMeansParameters::with_seed with_n_candidates k_means", |a| {
             let [n, _, d, k] = a.sizes;
             let parameters = KMeansParameters::default()

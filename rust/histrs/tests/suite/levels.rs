@@ -1,6 +1,6 @@
 //! Columns coded as levels, against sums over the matrix of indicators.
 
-use histrs::levels::LevelCodes;
+use histrs::levels::{LevelCodes, level_codes};
 use histrs::{Error, Executor, Value};
 use ndarray::{Array1, Array2, array, s};
 use proptest::prelude::*;
@@ -51,6 +51,31 @@ fn close(found: &Array2<f64>, expected: &Array2<f64>) {
 }
 
 proptest! {
+    #[test]
+    fn codes_count_the_cuts_below(
+        rows in prop::collection::vec((-9_i8..9, -9_i8..9), 0..40),
+        mut cuts in prop::collection::vec(-9_i8..9, 0..20),
+        as_floats in any::<bool>(),
+    ) {
+        cuts.sort_unstable();
+        let cuts: Array1<f64> = cuts.iter().map(|&cut| f64::from(cut)).collect();
+        let exec = Executor::new(2).unwrap();
+        let x = Array2::from_shape_fn((rows.len(), 2), |(i, d)| [rows[i].0, rows[i].1][d]);
+        let columns = [(1, cuts.view()), (0, cuts.slice(s![..;2])), (1, cuts.slice(s![..0]))];
+        let codes = if as_floats {
+            level_codes(&exec, x.mapv(f32::from).view(), &columns).unwrap()
+        } else {
+            // Of any strides.
+            level_codes(&exec, x.t().mapv(f64::from).t(), &columns).unwrap()
+        };
+        for (k, (d, cuts)) in columns.iter().enumerate() {
+            for (i, row) in x.rows().into_iter().enumerate() {
+                let below = cuts.iter().filter(|&&cut| cut < f64::from(row[*d])).count();
+                prop_assert_eq!(usize::from(codes[[k, i]]), below);
+            }
+        }
+    }
+
     #[test]
     fn sums_are_those_of_indicators((codes, n_levels) in coded(), seed in 1_u32..100) {
         let h = indicators(&codes, &n_levels);
