@@ -53,22 +53,24 @@ def table(n: int, d: int, mixed: bool = False, seed: int = 0) -> tuple[pd.DataFr
     return X, f / 1.5 + 0.3 * rng.normal(size=n)
 
 
-def _words(X: pd.DataFrame) -> list[str]:
+def words(X: pd.DataFrame) -> list[str]:
+    """Return the columns that are no numbers."""
     return [name for name in X if not pd.api.types.is_numeric_dtype(X[name])]
 
 
 def _categories(X: pd.DataFrame) -> pd.DataFrame:
-    return X.astype(dict.fromkeys(_words(X), "category"))
+    return X.astype(dict.fromkeys(words(X), "category"))
 
 
 def _catboost(X: pd.DataFrame, y: Any) -> Any:
     from catboost import CatBoostRegressor
 
     given: dict[str, Any] = {"verbose": False, "allow_writing_files": False, "random_seed": 0}
-    return CatBoostRegressor(cat_features=_words(X), thread_count=N_THREADS, **given).fit(X, y)
+    return CatBoostRegressor(cat_features=words(X), thread_count=N_THREADS, **given).fit(X, y)
 
 
-def _lightgbm(X: pd.DataFrame, y: Any, trials: int = 0) -> Any:
+def lightgbm(X: pd.DataFrame, y: Any, trials: int = 0) -> Any:
+    """Fit LightGBM, with its defaults or the best of some trials."""
     from lightgbm import LGBMRegressor
 
     model = LGBMRegressor(n_jobs=N_THREADS, random_state=0, verbose=-1)
@@ -86,12 +88,12 @@ def _peers(trials: int) -> dict[str, Callable[..., Any]]:
     """Return the peers that are installed."""
     known: dict[str, tuple[str, Callable[..., Any]]] = {
         "CatBoost": ("catboost", _catboost),
-        "LightGBM": ("lightgbm", _lightgbm),
+        "LightGBM": ("lightgbm", lightgbm),
         "RealMLP": ("pytabkit", partial(_deep, "RealMLP_TD")),
         "xRFM": ("pytabkit", partial(_deep, "XRFM_D")),
     }
     if trials > 0:
-        known[f"LightGBM, {trials} trials"] = "lightgbm", partial(_lightgbm, trials=trials)
+        known[f"LightGBM, {trials} trials"] = "lightgbm", partial(lightgbm, trials=trials)
     return {name: fit for name, (package, fit) in known.items() if find_spec(package)}
 
 
@@ -250,7 +252,7 @@ def one(quick: bool) -> Trial:
     sides = [Side(OURS, lambda _: _ours(n, d).predict(rows), digest=_nothing)]
     wanted = [Target("ms", lambda m: m.median(OURS) * 1e3, at_most=1.0, unit="ms")]
     if "LightGBM" in _peers(0):
-        peer = _lightgbm(*table(n, d))
+        peer = lightgbm(*table(n, d))
         sides.append(Side("LightGBM", lambda _: peer.predict(rows), digest=_nothing, peer=True))
         wanted.append(_slower("LightGBM", 1.0))
     return Trial(sides, wanted, note=f"{n:,} x {d} to fit. {NOTE}")

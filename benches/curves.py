@@ -74,7 +74,7 @@ def judged(fit: Callable[[Array, Array], list[Curve]], n_rows: int, n_draws: int
             covered = np.mean(np.abs(away) <= 1.96 * std)
             of_draw.append((covered, np.sqrt(np.mean(away**2)), np.mean(3.92 * std)))
         found.append(of_draw)
-    return np.mean(found, axis=0)
+    return np.asarray(np.mean(found, axis=0))
 
 
 def main() -> None:
