@@ -60,10 +60,10 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     Its error is exactly :math:`\frac{2xy}{x + y} R(x) R(y)` with
     :math:`R(x) = \prod_j (x - z_j)/(x + z_j)`. The poles are Zolotarev's for an interval `[a, b]`,
-    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with :math:`k^2 = 1 - (a/b)^2`, the Jacobi
-    function dn and its quarter period `K`. For `m` poles, `n_components`, they minimise the maximum
-    of :math:`|R|`. The interval is the one with the smallest mean relative error on training rows,
-    so units do not matter. The error falls exponentially with the number of poles.
+    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, \kappa)` with :math:`\kappa^2 = 1 - (a/b)^2`, the
+    Jacobi function dn and its quarter period `K`. For `m` poles, `n_components`, they minimise the
+    maximum of :math:`|R|`. The interval is the one with the smallest mean relative error on
+    training rows, so units do not matter. The error falls exponentially with the number of poles.
 
     Parameters
     ----------

@@ -46,12 +46,12 @@ class Intersection(Kernel):
         Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over a robust
         standard deviation of each column, so that units do not matter. None is 1 for all columns,
         which suits histograms: a column of large numbers dominates. "auto" is None if its marginal
-        likelihood is :math:`e^8` times larger on at most 512 rows, and otherwise "scale". It is
-        "scale" where noise and amplitude are not learned.
+        likelihood, on at most 512 rows, is :math:`e^8` times that of "scale"; otherwise "scale". It
+        is "scale" where noise and amplitude are not learned.
 
         "relevance" suits many features of which few matter. It starts from the weights of "auto",
         and maximises the likelihood on at most 2,048 rows, with a prior on the logarithms of
-        weights. Columns with about as many entries share a factor. The loss on held-out rows
+        weights. Columns of similar density share a factor. The loss on held-out rows
         decides when to stop, perhaps at once. "ard" (automatic relevance determination) maximises
         the likelihood, and overfits many features.
     feature_weights_bounds : pair or "fixed", default=(1e-6, 1e6)
