@@ -29,7 +29,7 @@ def _explainable(X: Any, y: Any) -> Any:
     from interpret.glassbox import ExplainableBoostingRegressor
 
     X = X.astype(dict.fromkeys(words(X), object))
-    return ExplainableBoostingRegressor(random_state=0, n_jobs=_peers.N_THREADS).fit(X, y)
+    return ExplainableBoostingRegressor(random_state=0).fit(X, y)
 
 
 def frame(quick: bool) -> Trial:

@@ -263,6 +263,8 @@ def test_what_has_no_tables_says_so():
         IntersectionGPClassifier(calibration=None, random_state=0).fit(X, y).export_tables()
     with pytest.raises(ValueError, match="transform='power'"):
         IntersectionGPClassifier(Intersection("power"), random_state=0).fit(X, y).export_tables()
+    with pytest.raises(ValueError, match="fit with levels=None, or write the model by save"):
+        IntersectionGPRegressor(Intersection(levels=8)).fit(X, y).export_tables()
     model = IntersectionGPRegressor(random_state=0).fit(X, y)
     for n_bins in (1, 2.0, "many", None):
         with pytest.raises((TypeError, ValueError), match="n_bins"):

@@ -137,6 +137,11 @@ def test_columns_are_known_by_name():
     frame = pd.DataFrame(X, columns=["age", "price", "day"])
     named = fitted({"age": 1, "price": -1}, frame, y)
     np.testing.assert_array_equal(named.predict(frame), fitted([1, -1, 0], X, y).predict(X))
+    by_name, by_index = (named.shape_functions([d])[0] for d in ("price", 1))
+    assert by_name.feature == 1
+    np.testing.assert_array_equal(by_name.values, by_index.values)
+    with pytest.raises(ValueError, match=r"features\[0\] = 'weight': there is no feature"):
+        named.shape_functions(["weight"])
 
 
 @pytest.mark.parametrize("n", [100, 1000])

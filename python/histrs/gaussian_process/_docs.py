@@ -6,7 +6,7 @@ _NOISE = """
 noise : float or array-like of shape (n_outputs,), default=0.1
     Noise variance where the search starts, for targets of variance 1.
 noise_bounds : pair or "fixed", default=(1e-6, 1e12)
-    Least and greatest noise in the search; "fixed" keeps it.
+    Least and greatest noise in the search; "fixed" keeps `noise`.
 """
 _OPTIMIZER = """
 optimizer : {"auto", "l-bfgs-b", "nelder-mead"}, LikelihoodSearch or None, default="auto"
@@ -43,19 +43,19 @@ class_weight : dict, "balanced" or None, default=None
 _LIKELIHOOD = """
 likelihood : {"auto", "gaussian", "bernoulli", "softmax"}, default="auto"
     "gaussian" regresses targets +1 and -1. In "bernoulli" (each class against all others) and
-    "softmax", functions are logits; the log loss is lower, and a fit takes about ten times as long.
-    For additive kernels, "auto" is "bernoulli" for two classes of at most 4,096 rows. It is
-    "softmax" for 3 to 64 classes and at least 400 rows, if ``n_samples**3 * n_classes`` is at most
-    4e10. Otherwise "auto" is "gaussian".
+    "softmax", functions are logits. Their log loss is lower than with "gaussian", and a fit takes
+    about ten times as long. For additive kernels, "auto" is "bernoulli" for two classes of at most
+    4,096 rows. It is "softmax" for 3 to 64 classes and at least 400 rows, if
+    ``n_samples**3 * n_classes`` is at most 4e10. Otherwise "auto" is "gaussian".
 calibration : {"leave-one-out"} or None, default="leave-one-out"
     "leave-one-out" calibrates probabilities on leave-one-out predictions. None gives the
-    posterior's probabilities, which are too certain.
+    posterior's probabilities, which are too certain if classes are easily told apart.
 """
 _LIKELIHOOD_OF_NUMBERS = """
 likelihood : {"gaussian", "poisson", "gamma"}, default="gaussian"
     "gaussian": a target is the process plus noise. "poisson" (counts) and "gamma" (positive
     numbers): the process is the logarithm of the mean of one target. `noise` is then the
-    dispersion: the variance over the mean, at least 1, or over its square.
+    dispersion: the variance over the mean ("poisson", at least 1) or over its square ("gamma").
 """
 _EXPOSURE = """
 exposure : array-like of shape (n_samples,), default=None

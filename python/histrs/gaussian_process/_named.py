@@ -25,8 +25,8 @@ class IntersectionGPRegressor(GPRegressor):
     .. math:: \mathrm{amplitude} \Big(\sum_d w_d \min(g(x(d)), g(x'(d))) + c\Big)
               + \mathrm{noise}\,[x = x'].
 
-    `min` is the covariance of Brownian motion, so that this is an exact Bayesian additive model
-    whose components are piecewise linear with knots at the training values. Targets are solved
+    `min` is the covariance of Brownian motion. The model is therefore Bayesian and additive, and
+    its components are piecewise linear with knots at the training values. Targets are solved
     together by preconditioned block conjugate gradients on sorted columns, in memory linear in the
     stored values. The unit of a target does not matter.
 
@@ -181,7 +181,9 @@ class MinMaxGPRegressor(GPRegressor):
 class MinMaxGPClassifier(GPClassifier):
     r"""Gaussian process classifier on counts: `GPClassifier` with the kernel `MinMax`.
 
-    See `MinMaxGPRegressor` for the kernel, and `GPClassifier` for parameters and attributes.
+    The MinMax kernel is :math:`\sum_d \min(x_d, x'_d) / \sum_d \max(x_d, x'_d)`. As in
+    `MinMaxGPRegressor`, it is mixed with the intersection kernel. Parameters and attributes are
+    those of `GPClassifier`.
 
     See Also
     --------
@@ -237,10 +239,11 @@ class SPDGPRegressor(GPRegressor):
 class SPDGPClassifier(GPClassifier):
     r"""Gaussian process classifier on covariance matrices: `GPClassifier` with `Tangent`.
 
-    Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). `SPDGPRegressor`
-    describes the kernels, and `GPClassifier` the parameters and attributes. For the kernels
-    "tangent" and "logeuclid", `gamma` and the noise minimise the error of leave-one-out
-    predictions, which are in closed form. The same predictions calibrate the scores.
+    Rows are matrices, of shape (n, p, p), or their entries, of shape (n, p * p). `Tangent` is the
+    Gaussian kernel :math:`e^{-\gamma d^2}` of distances in the tangent space at the mean matrix.
+    `SPDGPRegressor` describes further kernels, and `GPClassifier` the parameters and attributes.
+    For the kernels "tangent" and "logeuclid", `gamma` and the noise minimise the error of
+    leave-one-out predictions, which are in closed form. The same predictions calibrate the scores.
 
     See Also
     --------

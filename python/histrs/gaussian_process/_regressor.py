@@ -89,9 +89,9 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name.
-        An additive kernel is a sum over columns, such as `Intersection`. The search for the
-        amplitude starts at the kernel's constant factor. None is ``Radial()``.
+        An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name. An
+        additive kernel is a sum over columns, such as `Intersection`. A constant factor is the
+        amplitude where the search starts. None is ``Radial()``.
     {parameters}
 
     Attributes
@@ -107,13 +107,13 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     X_fit_, Y_fit_, sample_weight_fit_ : ndarray
         Distinct training rows, their centred targets and weights; weights of 1 are None.
     y_mean_, y_std_ : ndarray of shape (n_targets,)
-        Mean and standard deviation of each target; for rates, log mean and 1.
+        Mean and standard deviation of each target; for "poisson" and "gamma", log mean and 1.
     dual_coef_, residual_, n_iter_ : ndarray
-        Coefficients of training rows; residual and iterations of each output.
+        Coefficients of rows; residual and iterations of each output.
     std_error_ : float
         Mean relative error of standard deviations on training rows; 0 if exact.
     pattern_fits_, pattern_targets_, pattern_rows_ : list
-        For each pattern of missing targets: an estimator, its targets and its rows.
+        For each pattern of missing values of `y`: an estimator, its targets, its rows.
     {n_features_in_}
     {feature_names_in_}
 

@@ -56,14 +56,14 @@ from histrs.gaussian_process._tabular.transforms import TransformName, named
 TABULAR_GP = {
     "members": """
 members : "auto" or list of {"even", "levels", "radial", "ranks"}, default="auto"
-    The processes that are blended. "auto" takes "even" alone up to 100 rows. Above, it takes the
-    other three. It adds "even" up to 1,000 rows, or up to 50 rows per column if that is more, but
-    never above 6,000 rows. With more than 1,024 columns, it leaves out "levels".
+    The processes that are blended. "auto" takes "even" alone up to 100 rows. With more, it takes
+    the other three. "even" joins them up to 1,000 rows, or up to 50 rows per column if that is
+    more, but never above 6,000. With more than 1,024 columns, it leaves out "levels".
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
-    Rows. NaN is a missing value; columns of a data frame that are not numeric are categories, and
-    dates are numbers.
+    Rows. NaN is a missing value; dates are read as numbers. Other columns of a data frame that are
+    not numeric are categories.
 """,
 }
 
@@ -84,13 +84,13 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     ========= ====================================================================================
 
     In the first three, every column has a weight, and the weights maximise the marginal likelihood.
-    This overfits if rows are few, so "even" tries at least 112 kernels, and averages over the most
-    likely ones. The distance of two categories is 0 or 1. The gradients of the prediction have a
-    mean outer product. "radial" projects the numeric columns onto its eigenvectors, if this lowers
-    the error of left-out rows. Weights of members minimise the squared error of leave-one-out
-    predictions, which are in closed form.
+    Learned weights overfit few rows. Therefore "even" tries at least 112 kernels, and averages over
+    the most likely ones. The distance of two categories is 0 or 1. "radial" projects the numeric
+    columns onto eigenvectors of the mean outer product of the prediction's gradients, if this
+    lowers the error of left-out rows. Weights of members minimise the squared error of
+    leave-one-out predictions, which are in closed form.
 
-    A second process learns the width of the predictive distribution from squared residuals of
+    A second regression learns the width of the predictive distribution from squared residuals of
     left-out rows. Residuals of rows with similar predictions give the shape of the distribution.
 
     Parameters
@@ -100,7 +100,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         left-out rows. It does not transform targets whose skewness is between -1 and 1.
     {members}
     random_state : int, RandomState instance or None, default=None
-        Draws rows for the steps that do not use all of them.
+        Draws the rows of steps that do not use all rows.
     {n_jobs}
     {verbose}
 
@@ -111,7 +111,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     target_transform_ : str or list of str
         The transform that was taken.
     feature_importances_ : ndarray of shape (n_features,)
-        The fraction of the variance of the members' functions that each feature explains.
+        For each feature, the fraction of the variance of the members' functions that it explains.
     {n_features_in_}
     {feature_names_in_}
 
@@ -129,7 +129,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     Up to 6,000 rows, systems are factorised. With more, "radial" and "ranks" take at most 65,536
     rows, and store a rounded kernel value of two bytes for each pair of them. "levels" takes all
     rows. At most 4,000 rows are then held out to learn the weights of members. The final fit
-    includes them.
+    includes these rows.
 
     Examples
     --------
@@ -468,9 +468,9 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
     Members are those of `TabularGPRegressor`. They and their weights are learned from indicators of
-    the classes. The member "levels" predicts log odds, with a Bernoulli likelihood and Laplace's
-    approximation (Rasmussen and Williams, 2006, section 3.4). With many distinct values and many
-    classes, it predicts the indicators instead. A form of logistic regression, fitted to
+    the classes, but for "levels". This member predicts log odds, with a Bernoulli likelihood and
+    Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). With many distinct values
+    and many classes, "levels" predicts the indicators too. A form of logistic regression, fitted to
     predictions of left-out rows, turns the blend into probabilities.
 
     Parameters
@@ -478,7 +478,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     {members}
     {class_weight}
     random_state : int, RandomState instance or None, default=None
-        Draws rows for the steps that do not use all of them.
+        Draws the rows of steps that do not use all rows.
     {n_jobs}
     {verbose}
 
@@ -488,7 +488,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     weights_ : dict
         The weight of each member.
     feature_importances_ : ndarray of shape (n_features,)
-        The fraction of the variance of the members' functions that each feature explains.
+        For each feature, the fraction of the variance of the members' functions that it explains.
     {n_features_in_}
     {feature_names_in_}
 

@@ -53,17 +53,17 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
 
     .. math:: \langle c(x), c(y) \rangle \approx \sum_d \frac{2 x(d) y(d)}{x(d) + y(d)}.
 
-    A linear model on the features is then a model with the kernel. The default is a new
-    rational map, with poles :math:`z_k` in the range of the data:
+    A linear model on the features is then a model with the kernel. The default is a rational map of
+    our own, with poles :math:`z_k` in the range of the data:
 
     .. math:: c_k(x) = 2 \sqrt{z_k} \frac{x}{x + z_k} \prod_{j < k} \frac{x - z_j}{x + z_j}.
 
     Its error is exactly :math:`\frac{2xy}{x + y} R(x) R(y)` with
     :math:`R(x) = \prod_j (x - z_j)/(x + z_j)`. The poles are Zolotarev's for an interval `[a, b]`,
-    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, k)` with :math:`k^2 = 1 - (a/b)^2`, the Jacobi
-    function dn and its quarter period `K`. They minimise the maximum of :math:`|R|` for `m` poles.
-    The interval is the one with the smallest mean relative error on training rows, so units do not
-    matter. The error falls exponentially with the number of poles.
+    :math:`z_j = b\,\mathrm{dn}((2j + 1) K / 2m, \kappa)` with :math:`\kappa^2 = 1 - (a/b)^2`, the
+    Jacobi function dn and its quarter period `K`. For `m` poles, `n_components`, they minimise the
+    maximum of :math:`|R|`. The interval is the one with the smallest mean relative error on
+    training rows, so units do not matter. The error falls exponentially with the number of poles.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         `n_components = 2 sample_steps - 1`.
     domain : "auto" or pair of floats, default="auto"
         The smallest and the largest positive value that the map is for; "auto" takes both from the
-        training data. A value of 0 has no error.
+        training data. Values of 0 are exact.
     per_column : bool, default=False
         Learn a domain, and poles, for each column.
     sample_interval : float, default=None
@@ -90,7 +90,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     domain_ : ndarray of shape (2,) or (2, n_features)
         The domain; the second shape with `per_column`.
     kernel_error_bound_ : float or ndarray of shape (n_features,)
-        Bound of the error of the kernel of one input feature, for values in the domain. The error
+        Bound of the error that a value in the domain adds to a kernel value. The error
         of the kernel of two rows is at most the sum over the features that are positive in both.
     relative_error_ : float
         The largest relative error of the kernel of a row with itself, over up to 1,024 training
@@ -125,12 +125,12 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
     >>> from histrs.kernel_approximation import AdditiveChi2Map
     >>> from histrs.metrics import additive_chi2_kernel
     >>> X = np.random.default_rng(0).dirichlet(np.ones(8), size=50)
-    >>> map = AdditiveChi2Map(n_components=9)
-    >>> features = map.fit_transform(X)
+    >>> chi2_map = AdditiveChi2Map(n_components=9)
+    >>> features = chi2_map.fit_transform(X)
     >>> features.shape
     (50, 72)
     >>> error = np.abs(features @ features.T - additive_chi2_kernel(X)).max()
-    >>> bool(error <= 8 * map.kernel_error_bound_ + 1e-12)
+    >>> bool(error <= 8 * chi2_map.kernel_error_bound_ + 1e-12)
     True
     """
 

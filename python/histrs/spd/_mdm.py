@@ -39,8 +39,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
               P(c \mid X) = \mathrm{softmax}_c\big(-\beta\, d(X, M_c)^2\big)
 
     with the inverse temperature :math:`\beta` that maximises the likelihood of the training labels.
-    For this, a matrix is left out of the mean of its own class. For "jbld", :math:`d^2` is the
-    divergence, which is the square of a metric.
+    While :math:`\beta` is learned, each matrix is left out of the mean of its own class. For
+    "jbld", :math:`d^2` is the divergence, which is the square of a metric.
 
     Parameters
     ----------
@@ -54,12 +54,13 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
     classes_ : ndarray of shape (n_classes,)
         The class labels.
     means_ : ndarray of shape (n_classes, p, p)
-        Their means.
+        The mean of each class.
     weights_seen_ : ndarray of shape (n_classes,)
         Sums of the weights of the matrices in the means, after `forgetting`.
     inverse_temperature_ : float
-        :math:`\beta`. With "euclid" and very large or small entries (beyond :math:`2^{\pm 256}`),
-        it is for distances divided by a power of :math:`2^{512}`, as their squares would overflow.
+        :math:`\beta`. With "euclid", squares of very large or small entries (beyond
+        :math:`2^{\pm 256}`) would overflow. The factor is then for distances divided by a power of
+        :math:`2^{512}`.
     {n_features_in_}
 
     See Also

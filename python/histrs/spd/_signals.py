@@ -50,16 +50,16 @@ class Covariances(TransformerMixin, BaseEstimator):
     Warns
     -----
     UserWarning
-        If a channel is constant in a trial; the message has the index of the first. The covariance
-        is then singular unless it is shrunk. Also if there are fewer time points than channels, for
-        example because the two axes are swapped.
+        If a channel is constant in a trial; the message has the index of the first such trial. The
+        covariance is then singular unless it is shrunk. There is another warning if there are fewer
+        time points than channels, for example because the two axes are swapped.
 
     Notes
     -----
     Some signals were re-referenced to their average, or have interpolated channels. Without
     shrinkage, their matrices are singular, and no distance is defined between them.
-    :class:`~histrs.spd.CommonRange` removes the directions without variance. Shrinkage fills them
-    with noise instead.
+    :class:`~histrs.spd.CommonRange` removes the directions without variance. Shrinkage gives these
+    directions a variance instead.
 
     See Also
     --------

@@ -39,7 +39,7 @@ class TangentSpace(TransformerMixin, RunningMeans):
         :math:`M`: a matrix, or the name of a mean of the training matrices. "airm" (in pyRiemann
         "riemann") names :func:`airm_mean`; "jbld" names :func:`jbld_mean`; "logeuclid" names
         :func:`log_euclidean_mean`; "euclid" names the arithmetic mean. The formula above holds for
-        each.
+        every choice.
     {updates}
 
     Attributes

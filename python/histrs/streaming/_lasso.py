@@ -182,7 +182,7 @@ class MomentLasso(_Lasso):
     depends on the rows only through their moments: number, sums, and sums of products of columns
     (section 6 of [1]_). So the rows are read once. On the moments of `D` features, coordinate
     descent costs `O(D)` for each changed coefficient, whatever the number of rows `n`. With
-    correlated features it is slow; extrapolation of its iterates makes it faster [2]_.
+    correlated features, the descent is slow; extrapolation of its iterates makes it faster [2]_.
 
     Parameters
     ----------
@@ -192,8 +192,8 @@ class MomentLasso(_Lasso):
     {positive}
     {tol}
     max_iter : int, default=1000
-        Largest number of passes over the coefficients. If they do not suffice, a ConvergenceWarning
-        is given.
+        Largest number of passes over the coefficients. If the gap is larger after them, there is a
+        ConvergenceWarning.
     {warm_start}
     {n_jobs}
     verbose : int, default=0

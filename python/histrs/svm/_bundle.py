@@ -130,13 +130,13 @@ class BundleSVC(ClassifierMixin, BaseEstimator):
     alphas_ : ndarray of shape (n_alphas,)
         With several `alpha`: their values, descending.
     cv_scores_ : ndarray of shape (n_alphas, cv)
-        Their accuracies on held-out rows.
+        Accuracies of `alphas_` on held-out rows.
     feature_map_ : transformer or None
         The fitted map.
     objective_ : ndarray of shape (1,) or (n_classes,)
         The objective of each problem.
     dual_gap_ : ndarray of shape (1,) or (n_classes,)
-        A certified bound of the objective minus its minimum.
+        An upper bound of the objective minus its minimum.
     loss_ : str
         The loss of the fit.
     n_iter_ : int

@@ -97,12 +97,12 @@ def sinkhorn_distances(
         T = \operatorname*{argmin}_{T \ge 0,\; T 1 = a,\; T^\top 1 = b}
             \sum_{ij} T_{ij} M_{ij} + \mathrm{reg} \sum_{ij} T_{ij} \log T_{ij}
 
-    Equation 3 of [1]_ with ``reg`` for :math:`1/\lambda`, after [2]_. The plan is :math:`T =
-    \mathrm{diag}(u) K \mathrm{diag}(v)` with :math:`K = \exp(-M/\mathrm{reg})`, and its scalings
-    are found by alternating :math:`v = b / K^\top u` and :math:`u = a / K v`. Many pairs are
-    iterated together, so that each of these two steps is a product of matrices. Anderson's method
-    accelerates the iteration. It runs in single precision while the error allows it, and in the log
-    domain if `K` would underflow. A pair that has converged is not iterated any more.
+    Equation 3 of [1]_ has :math:`1/\lambda` for ``reg``; the distance is from [2]_. The plan is
+    :math:`T = \mathrm{diag}(u) K \mathrm{diag}(v)` with :math:`K = \exp(-M/\mathrm{reg})`, and its
+    scalings are found by alternating :math:`v = b / K^\top u` and :math:`u = a / K v`. Many pairs
+    are iterated together, so each step is a product of matrices. Anderson's method accelerates the
+    iteration. It runs in single precision while the error allows it, and in the log domain if `K`
+    would underflow. A pair that has converged is not iterated any more.
 
     Up to the error of the marginals, the distance is at least the exact one
     (`histrs.metrics.emd_distances`). It tends to the exact one as ``reg`` falls. It is positive
@@ -111,8 +111,8 @@ def sinkhorn_distances(
     Parameters
     ----------
     X : {array-like, sparse matrix} of shape (n_samples_X, n_bins_X)
-        Histograms: non-negative, finite, of one common positive sum (to 1e-6 of it, or 1e-4 in
-        single precision). Empty bins stay empty.
+        Histograms: non-negative, finite, of the same positive sum, to a relative error of
+        1e-6 (1e-4 in single precision). Empty bins stay empty.
     Y : {array-like, sparse matrix} of shape (n_samples_Y, n_bins_Y), default=None
         Other histograms, of the same sum, perhaps over other bins. None means `X`; each pair is
         then computed once if `M` is symmetric.
@@ -136,7 +136,8 @@ def sinkhorn_distances(
     Returns
     -------
     D : ndarray of shape (n_samples_X, n_samples_Y)
-        Distances; float32 when both arguments are, else float64. Infinite where no plan is allowed.
+        Distances; float32 if `X` and `Y` are float32, else float64. Infinite where no plan is
+        allowed.
     {info}
 
     Raises

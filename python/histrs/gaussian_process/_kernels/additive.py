@@ -212,7 +212,7 @@ def check_pairs(
         pair_of_user = f"{name}[{k}] = {pair!r}"
         if isinstance(pair, str) or np.ndim(pair) != 1 or len(pair) != 2:
             raise ValueError(f"{pair_of_user}: give pairs of features, such as (0, 1).")
-        i, j = (_feature(feature, pair_of_user, n_features, names) for feature in pair)
+        i, j = (feature_index(feature, pair_of_user, n_features, names) for feature in pair)
         if i == j:
             raise ValueError(f"{pair_of_user}: a pair needs two features.")
         ordered = (min(i, j), max(i, j))
@@ -228,7 +228,7 @@ def signs_of(given: Any, n_features: int, names: NDArray[Any] | None) -> dict[in
         return {}
     if isinstance(given, Mapping):
         said = "monotonic_cst has the key {!r}"
-        signs = {_feature(d, said.format(d), n_features, names): s for d, s in given.items()}
+        signs = {feature_index(d, said.format(d), n_features, names): s for d, s in given.items()}
     elif np.shape(given) == (n_features,):
         signs = dict(enumerate(np.asarray(given).tolist()))
     else:
@@ -245,14 +245,15 @@ def signs_of(given: Any, n_features: int, names: NDArray[Any] | None) -> dict[in
     return {d: int(sign) for d, sign in signs.items() if sign != 0}
 
 
-def _feature(feature: Any, pair_of_user: str, n_features: int, names: NDArray[Any] | None) -> int:
+def feature_index(feature: Any, said: str, n_features: int, names: NDArray[Any] | None) -> int:
+    """Return the index of a feature that is given by index or name; `said` begins errors."""
     if isinstance(feature, str):
         if names is None or feature not in names.tolist():
             known = "columns have no names" if names is None else f"features are {names.tolist()}"
-            raise ValueError(f"{pair_of_user}: there is no feature {feature!r}; {known}.")
+            raise ValueError(f"{said}: there is no feature {feature!r}; {known}.")
         return int(names.tolist().index(feature))
     if isinstance(feature, bool) or not isinstance(feature, int | np.integer):
-        raise ValueError(f"{pair_of_user}: name a feature by its index or by its name.")
+        raise ValueError(f"{said}: name a feature by its index or by its name.")
     if not 0 <= feature < n_features:
-        raise ValueError(f"{pair_of_user}: feature {feature} is not one of 0 to {n_features - 1}.")
+        raise ValueError(f"{said}: feature {feature} is not one of 0 to {n_features - 1}.")
     return int(feature)

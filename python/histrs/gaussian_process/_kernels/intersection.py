@@ -28,10 +28,10 @@ from histrs.gaussian_process._learning.hyperparameters import Bounds
 class Intersection(Kernel):
     r"""The generalised histogram intersection kernel, :math:`\sum_d w_d \min(g(x_d), g(x'_d)) + c`.
 
-    `min` is the covariance of Brownian motion, so that functions are additive, and piecewise linear
+    `min` is the covariance of Brownian motion. Functions are sums over columns, piecewise linear
     with knots at the training values (equations 5 and 14 to 17 of [1]_). `IntersectionGPRegressor`
-    and `IntersectionGPClassifier` need not form its matrix. In sums with other kernels, exponent
-    and weights are kept as given, "auto" is "scale", and there is no intercept.
+    and `IntersectionGPClassifier` do not form the kernel matrix. In sums with other kernels,
+    exponent and weights are kept as given, "auto" is "scale", and there is no intercept.
 
     Parameters
     ----------
@@ -46,35 +46,35 @@ class Intersection(Kernel):
         Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over a robust
         standard deviation of each column, so that units do not matter. None is 1 for all columns,
         which suits histograms: a column of large numbers dominates. "auto" is None if its marginal
-        likelihood is :math:`e^8` times larger on at most 512 rows, and otherwise "scale". It is
-        "scale" where noise and amplitude are not learned.
+        likelihood, on at most 512 rows, is :math:`e^8` times that of "scale"; otherwise "scale". It
+        is "scale" where noise and amplitude are not learned.
 
         "relevance" suits many features of which few matter. It starts from the weights of "auto",
         and maximises the likelihood on at most 2,048 rows, with a prior on the logarithms of
-        weights. Columns with about as many entries share a factor. The loss on held-out rows
+        weights. Columns of similar density share a factor. The loss on held-out rows
         decides when to stop, perhaps at once. "ard" (automatic relevance determination) maximises
         the likelihood, and overfits many features.
     feature_weights_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight of "ard".
     intercept_variance : float or "auto", default="auto"
-        Prior variance `c` of the intercept; 0 means none. Functions of features are 0 at 0. "auto"
-        is 3 times the mean of the kernel over the training rows. Likelihoods of classes have a bias
-        of their own, and ``solver="coordinate-descent"`` has none.
+        Prior variance `c` of the intercept; 0 means none. Without levels, functions are 0 at 0.
+        "auto" is 3 times the mean of the kernel over the training rows. "bernoulli" and "softmax"
+        have a bias of their own; ``solver="coordinate-descent"`` has no intercept.
     levels : int, "auto" or None, default=None
         Number of knots of each column. Functions are linear between knots, and values are rounded
         to the nearest of twice as many training values. The system then has few unknowns, and reads
         the rows once. Each column has two learned weights, which are divided among the intervals
         between knots. The first is divided in proportion to the rows near each interval, the second
-        in proportion to the interval's length. Columns may be negative. "auto" is the number of
-        rows, at most 2,048, divided by the number of columns; it is from 16 to 512. None keeps
+        in proportion to the interval's length. Columns may be negative. "auto" is half the number
+        of rows, at most 2,048, divided by the number of columns; it is from 16 to 512. None keeps
         every value.
     monotonic_cst : dict or array-like of int, default=None
         1 where the prediction must not decrease with a column, -1 where it must not increase, 0
-        elsewhere. A dict has names or indices of columns, an array a number for each. It needs
-        `levels`, one target or two classes, and the Gaussian likelihood. These columns are in no
-        pair. The function of a column is the mean of posterior draws, each replaced by the nearest
-        monotone function ([2]_). Standard deviations are those without the constraint, which are
-        larger.
+        elsewhere. A dict has names or indices of columns, an array a number for each. Constraints
+        need `levels`, one target or two classes, and the Gaussian likelihood. `Interactions` then
+        has no pair with such a column. The function of a column is the mean of posterior draws,
+        each replaced by the nearest monotone function ([2]_). Standard deviations are those without
+        the constraint, which are larger.
 
     References
     ----------
@@ -209,7 +209,7 @@ class Splines(Kernel):
     motion. With it and a free slope, the posterior mean of a single feature is the cubic smoothing
     spline of the penalty :math:`\mathrm{noise} / \mathrm{amplitude} \int f''(t)^2 dt` ([1]_).
     Functions have a mean of 0 over the training rows, as in generalised additive models, and are
-    lines beyond their least and largest value. Neither units nor origins of features matter.
+    lines beyond the range of the training values. Neither units nor origins of features matter.
 
     Parameters
     ----------

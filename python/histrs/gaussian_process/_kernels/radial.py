@@ -22,8 +22,8 @@ _LENGTH = 0.6
 class Radial(KeptDistances, Kernel):
     r"""A function of the Euclidean distance `d` between rows of numbers.
 
-    With :math:`r = d / \mathrm{length}`, and :math:`s` for :math:`\sqrt 3\, r` or
-    :math:`\sqrt 5\, r` (Rasmussen and Williams, 2006, section 4.2):
+    With :math:`r = d / \mathrm{length}`, and :math:`s` for :math:`\sqrt 3\, r` ("matern-3/2") or
+    :math:`\sqrt 5\, r` ("matern-5/2"), after Rasmussen and Williams (2006, section 4.2):
 
     ============== =====================================
     `shape`        kernel
@@ -37,13 +37,13 @@ class Radial(KeptDistances, Kernel):
     Parameters
     ----------
     shape : {"matern-3/2", "matern-5/2", "laplace", "gaussian"}, default="matern-3/2"
-        How fast rows have less in common, and how smooth functions are.
+        The formula: how the kernel falls with the distance, and how smooth functions are.
     length : float or "scale", default="scale"
-        Distance at which rows have little in common, where the search starts. "scale" is 0.6
-        times the root mean squared distance between training rows.
+        Length scale, in the unit of `X`, where the search starts. "scale" is 0.6 times the root
+        mean squared distance between training rows.
     length_bounds : pair or "fixed", default=(1e-2, 1e2)
-        Least and greatest length in the search, as multiples of the unit: 1, or what "scale" is.
-        "fixed" keeps the start.
+        Least and greatest length in the search: as they are, or with "scale" as multiples of its
+        value. "fixed" keeps the start.
 
     Attributes
     ----------

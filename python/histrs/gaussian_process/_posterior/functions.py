@@ -20,7 +20,7 @@ from histrs.gaussian_process._bound.pairs import PairRows, PairTerm
 from histrs.gaussian_process._bound.scores import ExactScore
 from histrs.gaussian_process._bound.splines import SmoothScore, SmoothTerm
 from histrs.gaussian_process._doors import check_entries, refuse_distributed
-from histrs.gaussian_process._kernels.additive import Pairs, check_pairs
+from histrs.gaussian_process._kernels.additive import Pairs, check_pairs, feature_index
 from histrs.gaussian_process._kernels.levels import LevelPair, evenly
 from histrs.gaussian_process._posterior.posterior import Posterior
 
@@ -124,7 +124,7 @@ def explain(self: Any, X: Any) -> Explanation:
 
 def shape_functions(
     self: Any,
-    features: Sequence[int] | None = None,
+    features: Sequence[int | str] | None = None,
     *,
     max_knots: int | None = None,
     return_std: bool = False,
@@ -139,8 +139,8 @@ def shape_functions(
 
     Parameters
     ----------
-    features : sequence of int, default=None
-        Indices of the features; None takes all.
+    features : sequence of int or str, default=None
+        Indices or names of the features; None takes all.
     max_knots : int or None, default=None
         Largest number of knots of a feature. None takes every training value, and the function is
         exact everywhere; for smooth functions it takes 200 evenly spaced values.
@@ -162,9 +162,12 @@ def shape_functions(
     state = self._state()
     terms, n_features = _terms_of(state["_posterior"], self._asked.n_threads), self.n_features_in_
     found = []
-    for feature in range(n_features) if features is None else features:
-        if not 0 <= feature < n_features:
-            raise ValueError(f"feature {feature} is not one of 0 to {n_features - 1}.")
+    names, given = (
+        state.get("feature_names_in_"),
+        range(n_features) if features is None else features,
+    )
+    for k, wanted in enumerate(given):
+        feature = feature_index(wanted, f"features[{k}] = {wanted!r}", n_features, names)
         knots, values, variance = terms.feature(feature, max_knots, return_std)
         values = values[:, 0] if values.shape[1] == 1 else values
         std = None if variance is None else self._spread(state, np.sqrt(variance))

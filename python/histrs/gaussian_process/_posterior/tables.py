@@ -205,6 +205,11 @@ def export_tables(self: Any, n_bins: int = 256) -> AdditiveTables:
     refuse_rates(self, "export_tables")
     state, n_threads = self._answering(), self._asked.n_threads
     posterior: Posterior = state["_posterior"]
+    if posterior.bound.has_weights:
+        raise ValueError(
+            "Functions on levels have steps, and tables are linear between their nodes: fit with "
+            "levels=None, or write the model by save."
+        )
     bound, classes, readout = posterior.additive, state.get("classes_"), self._predicted
     n_bins = check_scalar(n_bins, "n_bins", Integral, min_val=2)
     if bound.kernel.is_smooth:

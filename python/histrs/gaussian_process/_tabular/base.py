@@ -308,12 +308,12 @@ class BaseTabularGP(BaseEstimator):
 
         .. math:: \hat y(x) = c + w \sum_t f_t(x_t) + r(x),
 
-        where `c` is the mean prediction of training rows, and `r` is what the other members add.
+        where `c` is the mean prediction of training rows, and `r` is the part of the other members.
 
         For a transformed target, contributions add up to the transformed prediction. For two
         classes, they add up to the log odds of the second class. For more classes, they add up to
         the log odds of each class. With many classes and many distinct values, they add up to
-        probabilities. `scale` says which.
+        probabilities. The field `scale` of the result names the case.
 
         Parameters
         ----------
@@ -324,7 +324,8 @@ class BaseTabularGP(BaseEstimator):
         -------
         explanation : TabularExplanation
             Named tuple ``(names, data, values, std, offset, pairs, remainder, prediction, scale,
-            fraction)``. `fraction` is the fraction of the variance of predictions that `values`
+            fraction)``. `values` are :math:`w f_t`, `offset` is :math:`c`, and `remainder` is
+            :math:`r`. `fraction` is the fraction of the variance of predictions that `values`
             explain.
 
         Raises
