@@ -428,7 +428,7 @@ def debiased_barycenter_of_images(quick: bool, *, n: int, side: int) -> Trial:
     """Compared by the mean Sinkhorn divergence, which the barycentre minimises."""
     import ot
 
-    reg, tol, tol_of_peer = 0.003, 1e-3, 1e-4
+    reg, tol, tol_of_peer = 0.01, 2e-4, 5e-6
     images, grid = _images(n, 16 if quick else side)
     X = images.reshape(n, -1)
 
@@ -444,10 +444,11 @@ def debiased_barycenter_of_images(quick: bool, *, n: int, side: int) -> Trial:
         row = b.reshape(1, -1) / b.sum()
         return float(sinkhorn_divergences(row, X, M=grid, reg=reg, max_iter=20_000).mean())
 
-    least = divergence(ours(1e-5))
+    best = divergence(ours(tol / 10))
 
     def excess(results):
-        return {name: value / least - 1 for name, value in results.items()}
+        least = min(best, *results.values())
+        return {name: value - least for name, value in results.items()}
 
     return Trial(
         [
@@ -457,23 +458,27 @@ def debiased_barycenter_of_images(quick: bool, *, n: int, side: int) -> Trial:
         targets=[
             Target("faster than POT", lambda m: m.speedup(IMAGES), at_least=1),
             Target(
-                "divergence above the least, relative",
+                "divergence above the least",
                 lambda m: 1e6 * excess(m.digests)[IMAGES],
                 at_most=1,
                 unit=" millionths",
             ),
         ],
-        checks=[Check("divergence above the least, relative", excess, limit=0.1)],
+        checks=[Check("divergence above the least", excess, limit=5e-6)],
+        figures=lambda m: [
+            Figure(f"divergence above the least, {name}, in millionths", 1e6 * error)
+            for name, error in excess(m.digests).items()
+        ],
         note=f"The images of the barycentre above; `reg` is {reg:g}. Tolerances {tol:g} of ours, "
-        f"and {tol_of_peer:g} of POT's own error. POT ends at a larger divergence with smaller "
-        "tolerances too.",
+        f"and {tol_of_peer:g} of POT's own error. Both come near the least divergence slowly.",
     )
 
 
-row("sinkhorn-barycenter-images-debiased", "Debiased barycentre, 4 images of 64 x 64 pixels")(
-    partial(debiased_barycenter_of_images, n=4, side=64)
-)
-row("sinkhorn-barycenter-images-20", "Debiased barycentre, 20 images of 28 x 28 pixels")(
+row(
+    "sinkhorn-barycenter-images-debiased",
+    "Debiased barycentre, 4 images of 64 x 64 pixels, to 1e-6",
+)(partial(debiased_barycenter_of_images, n=4, side=64))
+row("sinkhorn-barycenter-images-20", "Debiased barycentre, 20 images of 28 x 28 pixels, to 1e-6")(
     partial(debiased_barycenter_of_images, n=20, side=28)
 )
 
@@ -574,7 +579,7 @@ def messages(quick: bool) -> Trial:
     from scipy.spatial.distance import cdist
 
     data = _data.gamma_classes(60, 50, 10, 0.2) if quick else _data.newsgroups()
-    n, n_queries, n_of_peer = (20, 4, 2) if quick else (1000, 40, 2)
+    n, n_queries, n_of_peer = (20, 4, 2) if quick else (1000, 40, 4)
     words = TfidfTransformer(sublinear_tf=True).fit_transform(data.X)
     svd = TruncatedSVD(10 if quick else 100, random_state=0).fit(words)
     places = normalize(svd.components_.T)
@@ -592,12 +597,14 @@ def messages(quick: bool) -> Trial:
                 D[i, j] = ot.emd2(a, b, cdist(of_a, of_b))
         return D
 
+    fewer = f"{TEXTS}, {n_of_peer} queries"
     theirs = f"POT, emd2 on words of both, {n_of_peer} queries"
     expected = peer(None)
 
     def differences(results):
         return {
-            name: np.max(np.abs(results[name][:n_of_peer] - expected)) for name in (TEXTS, theirs)
+            name: np.max(np.abs(results[name][:n_of_peer] - expected))
+            for name in (TEXTS, fewer, theirs)
         }
 
     def extra(m: Measured) -> float:
@@ -607,16 +614,13 @@ def messages(quick: bool) -> Trial:
         [
             Side(TEXTS, lambda _: emd_distances(queries, texts, positions=places), memory=True),
             Side(NOTHING, lambda _: None, memory=True),
+            Side(fewer, lambda _: emd_distances(queries[:n_of_peer], texts, positions=places)),
             Side(theirs, peer, peer=True),
         ],
         targets=[
             Target("time", lambda m: m.median(TEXTS), at_most=4, unit=" s"),
             Target("memory beyond that of the process", extra, at_most=100, unit=" MB"),
-            Target(
-                "times faster than POT, a query",
-                lambda m: m.speedup(TEXTS) * n_queries / n_of_peer,
-                at_least=10,
-            ),
+            Target("3x faster than POT, fewer queries", lambda m: m.speedup(fewer), at_least=3),
         ],
         checks=[Check("largest difference of a distance", differences, limit=1e-6)],
         note=f"{data.source}: counts of words. Embeddings are a truncated SVD of all training "
@@ -649,16 +653,15 @@ def kmeans(quick: bool) -> Trial:
     n_rounds = model.fit(X).n_iter_
 
     def theirs(_: Any) -> Matrix:
-        centres = X[np.random.default_rng(0).choice(n, n_clusters, replace=False)]
+        options: dict[str, Any] = {"stopThr": 1e-3, "numItermax": 300, "warn": False}
+        columns = np.ascontiguousarray(X.T)
+        centres = list(X[np.random.default_rng(0).choice(n, n_clusters, replace=False)])
         for _ in range(n_rounds):
-            D = [ot.sinkhorn2(c, X.T.copy(), M, reg, stopThr=1e-6, warn=False) for c in centres]
+            D = [ot.sinkhorn2(centre, columns, M, reg, **options) for centre in centres]
             labels = np.argmin(D, axis=0)
-            centres = [
-                ot.bregman.barycenter(X[labels == k].T.copy(), M, reg, stopThr=1e-6, warn=False)
-                if np.any(labels == k)
-                else centre
-                for k, centre in enumerate(centres)
-            ]
+            for k in np.unique(labels):
+                own = np.ascontiguousarray(columns[:, labels == k])
+                centres[k] = ot.bregman.barycenter(own, M, reg, **options)
         return np.stack(centres)
 
     def inertia(centres: Matrix) -> float:
