@@ -632,12 +632,12 @@ def messages(quick: bool) -> Trial:
 # ---- clusters ---------------------------------------------------------------------------------
 
 KMEANS = 'MetricKMeans(metric="sinkhorn")'
-KMEANS_PEER = "by hand: POT's distances and barycentres"
+KMEANS_PEER = "by hand with POT, one round from our centres"
 
 
 @row("sinkhorn-kmeans", "Clusters by transport, 300 images of 14 x 14 pixels, 5 centres")
 def kmeans(quick: bool) -> Trial:
-    """Until assignments stay, or for as many rounds as ours takes."""
+    """All rounds, beside one round by hand from the centres that were found."""
     import ot
 
     side, n, n_clusters = (7, 30, 3) if quick else (14, 300, 5)
@@ -651,26 +651,24 @@ def kmeans(quick: bool) -> Trial:
     model = MetricKMeans(
         n_clusters, metric="sinkhorn", metric_params={"M": M, "reg": reg}, random_state=0
     )
-    n_rounds = model.fit(X).n_iter_
+    found = model.fit(X).cluster_centers_
+    columns = np.ascontiguousarray(X.T)
 
     def theirs(_: Any) -> Matrix:
         options: dict[str, Any] = {"stopThr": 1e-3, "numItermax": 300, "warn": False}
-        columns = np.ascontiguousarray(X.T)
-        centres = list(X[np.random.default_rng(0).choice(n, n_clusters, replace=False)])
-        for _ in range(n_rounds):
-            D = [ot.sinkhorn2(centre, columns, M, reg, **options) for centre in centres]
-            labels = np.argmin(D, axis=0)
-            for k in np.unique(labels):
-                own = np.ascontiguousarray(columns[:, labels == k])
-                centres[k] = ot.bregman.barycenter(own, M, reg, **options)
-        return np.stack(centres)
+        D = [ot.sinkhorn2(centre, columns, M, reg, **options) for centre in found]
+        labels = np.argmin(D, axis=0)
+        centres = found.copy()
+        for k in np.unique(labels):
+            own = np.ascontiguousarray(columns[:, labels == k])
+            centres[k] = ot.bregman.barycenter(own, M, reg, **options)
+        return centres
 
     def inertia(centres: Matrix) -> float:
         return float(sinkhorn_distances(X, centres, M=M, reg=reg).min(axis=1).sum())
 
     def beside_ours(results):
-        best = results[KMEANS]
-        return {name: found / best - 1 for name, found in results.items()}
+        return {name: total / results[KMEANS] - 1 for name, total in results.items()}
 
     return Trial(
         [
@@ -679,10 +677,13 @@ def kmeans(quick: bool) -> Trial:
         ],
         targets=[
             Target("time", lambda m: m.median(KMEANS), at_most=5, unit=" s"),
-            Target("faster than by hand", lambda m: m.speedup(KMEANS), at_least=1),
+            Target(
+                "a round, times faster than by hand",
+                lambda m: m.speedup(KMEANS) * model.n_iter_,
+                at_least=1,
+            ),
         ],
-        checks=[Check("sum of distances over ours, minus 1", beside_ours, limit=0.1)],
-        figures=lambda m: [Figure(f"sum of distances, {k}", v) for k, v in m.digests.items()],
+        checks=[Check("sum of distances over ours, minus 1", beside_ours, limit=0.02)],
         note=f"{source}; 2 x 2 pixels are added. Squared Euclidean cost of an image of side 1, "
-        f"regularisation {reg:g}, {n_rounds} rounds, one start.",
+        f"regularisation {reg:g}, {model.n_iter_} rounds, one start.",
     )
