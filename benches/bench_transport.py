@@ -683,7 +683,7 @@ def kmeans(quick: bool) -> Trial:
                 at_least=1,
             ),
         ],
-        checks=[Check("sum of distances over ours, minus 1", beside_ours, limit=0.02)],
+        checks=[Check("sum of distances over ours, minus 1", beside_ours, limit=0.05)],
         note=f"{source}; 2 x 2 pixels are added. Squared Euclidean cost of an image of side 1, "
         f"regularisation {reg:g}, {model.n_iter_} rounds, one start.",
     )
