@@ -476,10 +476,10 @@ def debiased_barycenter_of_images(
     )
 
 
-row("sinkhorn-barycenter-images-debiased", "Debiased barycentre, 4 images of 64 x 64, to 1e-5")(
+row("sinkhorn-images-debiased", "Debiased barycentre, 4 images of 64 x 64, to 1e-5")(
     partial(debiased_barycenter_of_images, n=4, side=64, tol=5e-4, tol_of_peer=1e-6, error=1e-5)
 )
-row("sinkhorn-barycenter-images-20", "Debiased barycentre, 20 images of 28 x 28, to 1e-6")(
+row("sinkhorn-images-20", "Debiased barycentre, 20 images of 28 x 28, to 1e-6")(
     partial(debiased_barycenter_of_images, n=20, side=28, tol=2e-4, tol_of_peer=5e-6, error=1e-6)
 )
 
