@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from sklearn.decomposition import PCA
-from sklearn.linear_model import Lasso, RidgeCV
+from sklearn.linear_model import Lasso, LassoCV, RidgeCV
 
 from benches._harness import Check, Figure, Measured, Side, Table, Target, Trial, row
 from histrs.kernel_approximation import ExpChi2Sampler
-from histrs.streaming import MomentLasso, Moments, PCARidge, StreamingPCA
+from histrs.streaming import MomentLasso, MomentLassoCV, Moments, PCARidge, StreamingPCA
 
 OURS = "StreamingPCA, chunks of 4096 rows"
 PEER = 'PCA(svd_solver="covariance_eigh"), in memory'
@@ -191,6 +191,79 @@ def moment_lasso(quick: bool) -> Trial:
         table=table,
         note=f"{n:,} x {d:,} random features, a fiftieth of the smallest penalty at which all "
         "coefficients are 0.",
+    )
+
+
+CV, ONE, CV_PEER = "MomentLassoCV.fit_rows", "MomentLasso.fit_rows", "LassoCV, in memory"
+
+
+@cache
+def _parquet_files(n: int, d: int) -> tuple[tempfile.TemporaryDirectory[str], Path]:
+    """Write eight files of columns and of targets to a folder that goes with the process."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    folder = tempfile.TemporaryDirectory(prefix="histrs-bench-")
+    rng = np.random.default_rng(0)
+    coef = np.where(np.arange(d) < d // 10, rng.uniform(0.5, 1.5, d), 0.0)
+    for k in range(8):
+        # A common factor, so that columns are correlated.
+        X = rng.standard_normal((n // 8, d)) + rng.standard_normal((n // 8, 1))
+        y = X @ coef + 3 * rng.standard_normal(n // 8)
+        columns = {f"x{j}": X[:, j] for j in range(d)} | {"y": y}
+        parquet.write_table(pa.table(columns), Path(folder.name) / f"part-{k}.parquet")
+    return folder, Path(folder.name)
+
+
+@row("parquet-lasso-cv", "`MomentLassoCV`, from eight Parquet files, five folds")
+def parquet_lasso_cv(quick: bool) -> Trial:
+    """The rows are read once for all folds and penalties."""
+    n, d = (800, 20) if quick else (400_000, 300)
+    folds = np.arange(n) % 5
+    splits = [(np.flatnonzero(folds != k), np.flatnonzero(folds == k)) for k in range(5)]
+
+    def theirs(data: Any) -> Any:
+        import pyarrow.dataset
+
+        table = pyarrow.dataset.dataset(data[1]).to_table()
+        X = np.column_stack([table[f"x{j}"].to_numpy() for j in range(d)])
+        return LassoCV(cv=splits, tol=1e-5, n_jobs=-1).fit(X, table["y"].to_numpy())
+
+    def digest(model: Any) -> Any:
+        return getattr(model, "alpha_", None), model.coef_
+
+    def differences(results: dict[str, Any]) -> dict[str, float]:
+        reference = results[CV_PEER][1]
+        scale = np.max(np.abs(reference))
+        compared = {name: results[name][1] for name in (CV, CV_PEER)}
+        return {k: np.max(np.abs(coef - reference)) / scale for k, coef in compared.items()}
+
+    def files() -> Any:
+        return _parquet_files(n, d)
+
+    models = {CV: MomentLassoCV(tol=1e-5), ONE: MomentLasso(0.1, tol=1e-5)}
+    return Trial(
+        [
+            *(
+                Side(
+                    name,
+                    lambda data, model=model: model.fit_rows(data[1], "y"),
+                    prepare=files,
+                    digest=digest,
+                    memory=True,
+                )
+                for name, model in models.items()
+            ),
+            Side(CV_PEER, theirs, prepare=files, digest=digest, peer=True, memory=True),
+        ],
+        targets=[
+            Target("time over that of one fit", lambda m: m.median(CV) / m.median(ONE), at_most=2),
+            Target("faster than in memory", lambda m: m.speedup(CV), at_least=1),
+        ],
+        checks=[Check("largest difference of a coefficient", differences, limit=1e-2)],
+        figures=lambda m: [Figure(f"alpha, {name}", m.digests[name][0]) for name in (CV, CV_PEER)],
+        note=f"{n:,} x {d} float64 rows in eight files, a tenth of the coefficients non-zero, 100 "
+        "penalties. Row i is in fold i % 5 for both. The peer reads all files by pyarrow.",
     )
 
 

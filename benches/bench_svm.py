@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.kernel_approximation import AdditiveChi2Sampler
 from sklearn.pipeline import make_pipeline
@@ -187,3 +188,51 @@ def text(quick: bool) -> Trial:
         return [Figure(f"{name}, accuracy", m.digests[name] * 100, "%") for name in models]
 
     return Trial([side(name) for name in models], figures=figures, note=data.source)
+
+
+SQUARED = 'BundleSVC(loss="squared_hinge")'
+
+
+def hashed_text(quick: bool, *, n_columns: int) -> Trial:
+    """The same objective on rows whose columns are nearly all empty."""
+    data = _data.gamma_classes(200, 50, 100, 0.3) if quick else _data.newsgroups()
+    rng = np.random.default_rng(0)
+    rows = rng.permutation(data.X.shape[0])[:2000]
+    places = rng.permutation(n_columns)[: data.X.shape[1]]
+    n = len(rows)
+    words = TfidfTransformer(sublinear_tf=True).fit_transform(data.X[rows]).tocoo()
+    entries = (words.data, (words.row, places[words.col]))
+    X = sparse.csr_matrix(entries, shape=(n, n_columns))
+    y = np.where(data.y[rows] < len(np.unique(data.y)) / 2, 1, -1)
+    C = 1.0
+    models = {
+        SQUARED: BundleSVC(alpha=1 / (C * n), loss="squared_hinge", tol=1e-3),
+        LINEAR: LinearSVC(C=C),
+    }
+
+    def objective(model: Any) -> float:
+        margins = np.maximum(0.0, 1.0 - y * model.decision_function(X))
+        penalty = np.sum(np.square(model.coef_)) + np.sum(np.square(model.intercept_))
+        return float(0.5 * penalty + C * np.sum(np.square(margins)))
+
+    def excess(results: dict[str, float]) -> dict[str, float]:
+        return {name: value / min(results.values()) - 1 for name, value in results.items()}
+
+    return Trial(
+        [
+            Side(
+                name, lambda _, model=model: model.fit(X, y), digest=objective, peer=name == LINEAR
+            )
+            for name, model in models.items()
+        ],
+        targets=[Target("time over that of LinearSVC", lambda m: m.slowdown(SQUARED), at_most=5)],
+        checks=[Check("objective over the least, minus 1", excess, limit=2e-3)],
+        note=f"{n:,} messages of 20 Newsgroups by tf-idf, the first ten groups against the others; "
+        f"columns are sent at random to {n_columns:,}. C = {C:g}.",
+    )
+
+
+for _bits in (17, 20):
+    row(f"text-hashed-{_bits}", f"`BundleSVC`, words hashed to 2^{_bits} columns")(
+        partial(hashed_text, n_columns=2**_bits)
+    )

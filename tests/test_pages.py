@@ -1,5 +1,6 @@
 """The manual is true: the Python of every page runs, and prints what its comments say."""
 
+import importlib
 import re
 import warnings
 from pathlib import Path
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from histrs import metrics
+from tests.test_interface import documented
 from tests.test_readme import ROOT, fenced_blocks
 
 DOCS = ROOT / "docs"
@@ -121,3 +123,46 @@ def test_paths_of_the_concepts_of_the_papers_exist() -> None:
         for root, paths in zip((CRATE, PACKAGE), row[1:], strict=False):
             for path in re.findall(r"`([^`]+)`", paths):
                 assert (root / path).exists(), path
+
+
+PYRIEMANN = (
+    "artifact_detection",
+    "classification",
+    "clustering",
+    "estimation",
+    "geometry.distance",
+    "spatialfilters",
+    "tangentspace",
+    "transfer",
+)
+
+
+@pytest.mark.parametrize("page", ["pot", "pyriemann"])
+def test_names_that_a_page_compares_exist(page: str) -> None:
+    text = (DOCS / "coming_from" / f"{page}.md").read_text(encoding="utf-8")
+    rows = [line.split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
+    theirs, ours = (
+        " ".join(re.findall("`([^`]+)`", " ".join(cells)))
+        for cells in zip(*(row[:2] for row in rows), strict=True)
+    )
+    if page == "pot":
+        ot = pytest.importorskip("ot")
+        called = set(re.findall(r"\bot\.([\w.]+)", theirs))
+        missing = [name for name in called if not _found(ot, name)]
+    else:
+        pytest.importorskip("pyriemann")
+        modules = [importlib.import_module(f"pyriemann.{name}") for name in PYRIEMANN]
+        called = set(re.findall(r"(\w+)(?:\(|(?= |$))", theirs))
+        missing = [name for name in called if not any(hasattr(m, name) for m in modules)]
+    assert len(called) >= 9
+    assert not missing
+    modules = [importlib.import_module(f"histrs.{name}") for name in documented()]
+    called = set(re.findall(r"\b(\w+)\(", ours)) - {"fit", "transform"}
+    assert len(called) >= 7
+    assert not [name for name in called if not any(hasattr(m, name) for m in modules)]
+
+
+def _found(module: object, path: str) -> bool:
+    for name in path.split("."):
+        module = getattr(module, name, None)
+    return module is not None
