@@ -22,7 +22,7 @@ default="auto"
 _SOLVING = """
 solver : {"auto", "cg", "cholesky", "coordinate-descent", "greedy-block"} or Solver, default="auto"
     "cholesky" factorises the matrix; "cg" runs conjugate gradients; "auto" takes the cheaper. The
-    others are for additive kernels and comparison.
+    others need additive kernels, and serve comparisons.
 tol : float, default=1e-4
     Largest entry of a solver's residual, divided by the largest absolute centred target.
 variance : {"auto", "exact", "cached", "fine", "coarse", "coarse-quantized"} or Fine, default="auto"

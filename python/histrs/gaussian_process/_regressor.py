@@ -89,8 +89,8 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     Parameters
     ----------
     kernel : Kernel, str or None, default=None
-        An expression of :mod:`histrs.gaussian_process.kernels`, one of scikit-learn, or a name. An
-        additive kernel is a sum over columns, such as `Intersection`. A constant factor is the
+        An expression of :mod:`histrs.gaussian_process.kernels`, a scikit-learn kernel, or a name.
+        An additive kernel is a sum over columns, such as `Intersection`. A constant factor is the
         amplitude where the search starts. None is ``Radial()``.
     {parameters}
 

@@ -58,7 +58,7 @@ TABULAR_GP = {
 members : "auto" or list of {"even", "levels", "radial", "ranks"}, default="auto"
     The processes that are blended. "auto" takes "even" alone up to 100 rows. With more, it takes
     the other three. "even" joins them up to 1,000 rows, or up to 50 rows per column if that is
-    more, but never above 6,000. With more than 1,024 columns, it leaves out "levels".
+    more, but never above 6,000. With more than 1,024 columns, "auto" leaves out "levels".
 """,
     "X": """
 X : {array-like, data frame} of shape (n_samples, n_features)
@@ -91,7 +91,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     leave-one-out predictions, which are in closed form.
 
     A second regression learns the width of the predictive distribution from squared residuals of
-    left-out rows. Residuals of rows with similar predictions give the shape of the distribution.
+    left-out rows. The shape of a row's distribution comes from residuals of rows with similar
+    predictions.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         left-out rows. It does not transform targets whose skewness is between -1 and 1.
     {members}
     random_state : int, RandomState instance or None, default=None
-        Draws the rows of steps that do not use all rows.
+        Draws the subsets of rows that some steps use.
     {n_jobs}
     {verbose}
 
@@ -468,7 +469,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     r"""Gaussian process classifier for tables: numbers, categories, dates and missing values.
 
     Members are those of `TabularGPRegressor`. They and their weights are learned from indicators of
-    the classes, but for "levels". This member predicts log odds, with a Bernoulli likelihood and
+    the classes. Only the member "levels" predicts log odds, with a Bernoulli likelihood and
     Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). With many distinct values
     and many classes, "levels" predicts the indicators too. A form of logistic regression, fitted to
     predictions of left-out rows, turns the blend into probabilities.
@@ -478,7 +479,7 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     {members}
     {class_weight}
     random_state : int, RandomState instance or None, default=None
-        Draws the rows of steps that do not use all rows.
+        Draws the subsets of rows that some steps use.
     {n_jobs}
     {verbose}
 

@@ -75,7 +75,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         `n_components = 2 sample_steps - 1`.
     domain : "auto" or pair of floats, default="auto"
         The smallest and the largest positive value that the map is for; "auto" takes both from the
-        training data. Values of 0 are exact.
+        training data. Zeros add no error.
     per_column : bool, default=False
         Learn a domain, and poles, for each column.
     sample_interval : float, default=None
@@ -91,7 +91,7 @@ class AdditiveChi2Map(TransformerMixin, BaseEstimator):
         The domain; the second shape with `per_column`.
     kernel_error_bound_ : float or ndarray of shape (n_features,)
         Bound of the error that a value in the domain adds to a kernel value. The error
-        of the kernel of two rows is at most the sum over the features that are positive in both.
+        of the kernel of two rows is at most the sum of bounds over features positive in both.
     relative_error_ : float
         The largest relative error of the kernel of a row with itself, over up to 1,024 training
         rows.

@@ -6,7 +6,7 @@ from histrs._estimator import by_name
 
 STREAMS = by_name(r"""
 moments_ : Moments
-    The moments of the rows of `partial_fit`; a model that is fitted at once has none.
+    Only after `partial_fit`: the moments of its rows.
 alphas_, errors_ : ndarray of shape (n_alphas,)
     The penalties and their errors. `fit` warns when the error is still falling at the smallest
     or the largest of them.

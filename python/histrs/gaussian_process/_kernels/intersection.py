@@ -39,21 +39,21 @@ class Intersection(Kernel):
         Increasing function `g` of every feature: "power" is ``x ** exponent`` (eq. 15),
         "exponential" ``expm1(exponent * x) / expm1(exponent)`` (eq. 16).
     exponent : float, default=1.0
-        Exponent of the transform, from which the search starts.
+        Exponent of the transform where the search starts.
     exponent_bounds : pair or "fixed", default=(0.05, 20.0)
         Least and greatest exponent in the search; "fixed" keeps it.
     feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
         Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over a robust
         standard deviation of each column, so that units do not matter. None is 1 for all columns,
-        which suits histograms: a column of large numbers dominates. "auto" is None if its marginal
-        likelihood, on at most 512 rows, is :math:`e^8` times that of "scale"; otherwise "scale". It
-        is "scale" where noise and amplitude are not learned.
+        which suits histograms: a column of large numbers dominates. "auto" is None if None has
+        :math:`e^8` times the marginal likelihood of "scale", on at most 512 rows; otherwise
+        "scale". It is "scale" where noise and amplitude are fixed.
 
         "relevance" suits many features of which few matter. It starts from the weights of "auto",
         and maximises the likelihood on at most 2,048 rows, with a prior on the logarithms of
-        weights. Columns of similar density share a factor. The loss on held-out rows
-        decides when to stop, perhaps at once. "ard" (automatic relevance determination) maximises
-        the likelihood, and overfits many features.
+        weights. Columns of similar sparsity share a further factor. The loss on held-out
+        rows decides when to stop, perhaps at once. "ard" (automatic relevance determination)
+        maximises the likelihood, and overfits many features.
     feature_weights_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight of "ard".
     intercept_variance : float or "auto", default="auto"
@@ -62,12 +62,12 @@ class Intersection(Kernel):
         have a bias of their own; ``solver="coordinate-descent"`` has no intercept.
     levels : int, "auto" or None, default=None
         Number of knots of each column. Functions are linear between knots, and values are rounded
-        to the nearest of twice as many training values. The system then has few unknowns, and reads
-        the rows once. Each column has two learned weights, which are divided among the intervals
-        between knots. The first is divided in proportion to the rows near each interval, the second
-        in proportion to the interval's length. Columns may be negative. "auto" is half the number
-        of rows, at most 2,048, divided by the number of columns; it is from 16 to 512. None keeps
-        every value.
+        to the nearest of twice as many training values. The system then has few unknowns, and the
+        rows are read once. Each column has two learned weights, which are divided among the
+        intervals between knots. The first is divided in proportion to the rows near each interval,
+        the second in proportion to the interval's length. Columns may be negative. "auto"
+        is half the number of rows, at most 2,048, divided by the number of columns; it is from 16
+        to 512. None keeps every value.
     monotonic_cst : dict or array-like of int, default=None
         1 where the prediction must not decrease with a column, -1 where it must not increase, 0
         elsewhere. A dict has names or indices of columns, an array a number for each. Constraints
@@ -214,11 +214,11 @@ class Splines(Kernel):
     Parameters
     ----------
     slope_weight : float, default=1.0
-        `a`, the variance of the slopes of lines, from which the search starts.
+        Start of the search for `a`, the variance of the slopes of lines.
     slope_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight in the search; "fixed" keeps it.
     rough_weight : float, default=0.0
-        `b`, the weight of Brownian motion, from which the search starts; 0 leaves it out.
+        Start of the search for `b`, the weight of Brownian motion; 0 leaves it out.
     rough_weight_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest `b` in the search; "fixed" keeps it.
     feature_weights : {"auto", "scale"}, array-like or None, default="auto"

@@ -42,7 +42,7 @@ class Radial(KeptDistances, Kernel):
         Length scale, in the unit of `X`, where the search starts. "scale" is 0.6 times the root
         mean squared distance between training rows.
     length_bounds : pair or "fixed", default=(1e-2, 1e2)
-        Least and greatest length in the search: as they are, or with "scale" as multiples of its
+        Least and greatest length in the search. If `length` is "scale", they are multiples of its
         value. "fixed" keeps the start.
 
     Attributes
