@@ -105,7 +105,7 @@ class GPRegressor(RegressorMixin, GaussianProcess):
     optimization_history_ : dict of ndarray
         Hyper-parameters tried, and their likelihoods.
     X_fit_, Y_fit_, sample_weight_fit_ : ndarray
-        Distinct training rows, their centred targets and weights; weights of 1 are None.
+        Distinct training rows, their centred targets, their weights (None if all are 1).
     y_mean_, y_std_ : ndarray of shape (n_targets,)
         Mean and standard deviation of each target; for "poisson" and "gamma", log mean and 1.
     dual_coef_, residual_, n_iter_ : ndarray

@@ -84,10 +84,10 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     ========= ====================================================================================
 
     In the first three, every column has a weight, and the weights maximise the marginal likelihood.
-    Learned weights overfit few rows. Therefore "even" tries at least 112 kernels, and averages over
-    the most likely ones. The distance of two categories is 0 or 1. "radial" projects the numeric
-    columns onto eigenvectors of the mean outer product of the prediction's gradients, if this
-    lowers the error of left-out rows. Weights of members minimise the squared error of
+    With few rows, learned weights overfit. Therefore "even" tries at least 112 kernels, and
+    averages over the most likely ones. The distance of two categories is 0 or 1. "radial" projects
+    the numeric columns onto eigenvectors of the mean outer product of the prediction's gradients,
+    if this lowers the error of left-out rows. Weights of members minimise the squared error of
     leave-one-out predictions, which are in closed form.
 
     A second regression learns the width of the predictive distribution from squared residuals of
@@ -471,8 +471,8 @@ class TabularGPClassifier(ClassifierMixin, BaseTabularGP):
     Members are those of `TabularGPRegressor`. They and their weights are learned from indicators of
     the classes. Only the member "levels" predicts log odds, with a Bernoulli likelihood and
     Laplace's approximation (Rasmussen and Williams, 2006, section 3.4). With many distinct values
-    and many classes, "levels" predicts the indicators too. A form of logistic regression, fitted to
-    predictions of left-out rows, turns the blend into probabilities.
+    and many classes, "levels" predicts indicators instead, like the other members. A form of
+    logistic regression, fitted to predictions of left-out rows, turns the blend into probabilities.
 
     Parameters
     ----------

@@ -59,8 +59,8 @@ class MDM(ClassifierMixin, TransformerMixin, RunningMeans):
         Sums of the weights of the matrices in the means, after `forgetting`.
     inverse_temperature_ : float
         :math:`\beta`. With "euclid", squares of very large or small entries (beyond
-        :math:`2^{\pm 256}`) would overflow. The factor is then for distances divided by a power of
-        :math:`2^{512}`.
+        :math:`2^{\pm 256}`) would overflow. Matrices are then divided by a power of
+        :math:`2^{512}`, and :math:`\beta` multiplies the squared distances between the results.
     {n_features_in_}
 
     See Also

@@ -44,16 +44,16 @@ class Intersection(Kernel):
         Least and greatest exponent in the search; "fixed" keeps it.
     feature_weights : {"auto", "scale", "relevance", "ard"}, array-like or None, default="auto"
         Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over a robust
-        standard deviation of each column, so that units do not matter. None is 1 for all columns,
-        which suits histograms: a column of large numbers dominates. "auto" is None if None has
-        :math:`e^8` times the marginal likelihood of "scale", on at most 512 rows; otherwise
-        "scale". It is "scale" where noise and amplitude are fixed.
+        standard deviation of each column, so that units do not matter. None is 1 for all columns.
+        Columns of large numbers then dominate, which suits histograms. "auto" is "scale", unless
+        None multiplies the marginal likelihood on at most 512 rows by more than :math:`e^8`. It is
+        always "scale" where noise and amplitude are fixed.
 
         "relevance" suits many features of which few matter. It starts from the weights of "auto",
         and maximises the likelihood on at most 2,048 rows, with a prior on the logarithms of
         weights. Columns of similar sparsity share a further factor. The loss on held-out
         rows decides when to stop, perhaps at once. "ard" (automatic relevance determination)
-        maximises the likelihood, and overfits many features.
+        maximises the likelihood, and overfits if there are many features.
     feature_weights_bounds : pair or "fixed", default=(1e-6, 1e6)
         Least and greatest weight of "ard".
     intercept_variance : float or "auto", default="auto"
@@ -66,8 +66,8 @@ class Intersection(Kernel):
         rows are read once. Each column has two learned weights, which are divided among the
         intervals between knots. The first is divided in proportion to the rows near each interval,
         the second in proportion to the interval's length. Columns may be negative. "auto"
-        is half the number of rows, at most 2,048, divided by the number of columns; it is from 16
-        to 512. None keeps every value.
+        is ``min(n_samples // 2, 2048) // n_features``, but at least 16 and at most 512. None keeps
+        every value.
     monotonic_cst : dict or array-like of int, default=None
         1 where the prediction must not decrease with a column, -1 where it must not increase, 0
         elsewhere. A dict has names or indices of columns, an array a number for each. Constraints
