@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self, TypeAlias
@@ -114,6 +114,12 @@ class LevelColumn(_Column):
     def cuts(self) -> Array:
         """The last number of each code but the last, ascending."""
         return _cuts(self.points)
+
+
+def _placed(X: Array, columns: Iterable[LevelColumn], n_threads: int) -> NDArray[np.uint16]:
+    """Return the codes of rows, of shape (n_columns, n_rows)."""
+    given = [(column.feature, column.cuts) for column in columns]
+    return _histrs.level_codes(X, given, n_threads)
 
 
 @dataclass(frozen=True)
@@ -353,6 +359,9 @@ class LevelKernel(PickledByFields, Parametrised):
 
     def codes(self, X: Array, n_threads: int) -> NDArray[np.uint16]:
         """Return the codes of rows, of shape (n_terms, n_rows)."""
+        lines = [term for term in self.terms if isinstance(term, LevelColumn)]
+        if len(lines) == len(self.terms):
+            return _placed(X, lines, n_threads)
         found = np.empty((len(self.terms), len(X)), dtype=np.uint16)
         of_column = self._codes_of_columns(X, n_threads)
         for codes, term in zip(found, self.terms, strict=True):
@@ -370,8 +379,7 @@ class LevelKernel(PickledByFields, Parametrised):
         for term in self.terms:
             columns += [term.first, term.second] if isinstance(term, LevelPair) else [term]
         lines = {id(column): column for column in columns if isinstance(column, LevelColumn)}
-        given = [(column.feature, column.cuts) for column in lines.values()]
-        found = dict(zip(lines, _histrs.level_codes(X, given, n_threads), strict=True))
+        found = dict(zip(lines, _placed(X, lines.values(), n_threads), strict=True))
         of_labels = [column for column in columns if isinstance(column, LevelCategories)]
         return found | {id(column): column.codes(X) for column in of_labels}
 

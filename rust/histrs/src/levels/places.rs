@@ -1,11 +1,14 @@
 //! Which of the intervals of a line each number of a column is in.
 
-use ndarray::{Array2, ArrayView1, ArrayView2};
+use ndarray::{Array2, ArrayView1, ArrayView2, Axis, s};
 
 use crate::error::{Error, Result};
 use crate::exec::Executor;
 use crate::memory;
 use crate::simd::Real;
+
+/// Rows of a block.
+const ROWS: usize = 2048;
 
 /// Returns the codes of rows, of shape (`n_columns`, `n_rows`): how many of the cuts of a column are
 /// below the number of a row.
@@ -47,17 +50,23 @@ pub fn level_codes<T: Real>(
             return Err(Error::parameter("columns", cuts.len(), expected));
         }
     }
-    let n_rows = x.nrows();
-    let mut codes = memory::zero_matrix((columns.len(), n_rows))?;
-    if n_rows == 0 {
-        return Ok(codes);
-    }
-    exec.for_chunks(memory::flat_mut(&mut codes)?, n_rows, |k, codes| {
-        let (feature, cuts) = &columns[k];
-        // Those of a view may be anywhere.
-        let cuts = memory::collected(cuts.iter().copied())?;
-        for (code, value) in codes.iter_mut().zip(x.column(*feature)) {
-            *code = n_below(&cuts, value.to_f64());
+    let mut codes = memory::zero_matrix((columns.len(), x.nrows()))?;
+    // Those of a view may be anywhere.
+    let of_columns = columns.iter().map(|(_, cuts)| memory::collected(cuts.iter().copied()));
+    let cuts = of_columns.collect::<Result<Vec<_>>>()?;
+    // All columns of a few rows at a time, which stay in the cache.
+    let mut blocks = memory::collected(codes.axis_chunks_iter_mut(Axis(1), ROWS))?;
+    exec.for_chunks(&mut blocks, 1, |block, codes| {
+        let first = block * ROWS;
+        for codes in codes {
+            let rows = x.slice(s![first..first + codes.ncols(), ..]);
+            for ((mut codes, cuts), (feature, _)) in
+                codes.rows_mut().into_iter().zip(&cuts).zip(columns)
+            {
+                for (code, value) in codes.iter_mut().zip(rows.column(*feature)) {
+                    *code = n_below(cuts, value.to_f64());
+                }
+            }
         }
         Ok(())
     })?;
