@@ -12,7 +12,7 @@ from sklearn.metrics import log_loss
 
 from benches import _data, _peers
 from benches._harness import Figure, Measured, Side, Target, Trial, exponent_of, row
-from benches.bench_tabular import lightgbm, table, words
+from benches.bench_tabular import lightgbm, nothing, ratio, table, words
 from histrs.gaussian_process import (
     IntersectionGPClassifier,
     IntersectionGPRegressor,
@@ -37,16 +37,16 @@ def frame(quick: bool) -> Trial:
     n, d = (200, 6) if quick else (24_000, 14)
     X, y = table(n, d, mixed=True)
     model = TabularGPRegressor(members=["levels"], random_state=0, n_jobs=_peers.N_THREADS)
-    sides = [Side(OURS, lambda _: model.fit(X, y), digest=_nothing)]
+    sides = [Side(OURS, lambda _: model.fit(X, y), digest=nothing)]
     wanted = [Target("seconds", lambda m: m.median(OURS), at_most=2.5, unit="s")]
     for name, package, fit in [
         ("LightGBM", "lightgbm", lightgbm),
         ("EBM", "interpret", _explainable),
     ]:
         if find_spec(package):
-            sides.append(Side(name, lambda _, f=fit: f(X, y), digest=_nothing, peer=True))
+            sides.append(Side(name, lambda _, f=fit: f(X, y), digest=nothing, peer=True))
     if find_spec("interpret"):
-        wanted.append(Target("time over that of EBM", _over("EBM"), at_most=0.1))
+        wanted.append(Target("time over that of EBM", ratio(OURS, "EBM"), at_most=0.1))
     return Trial(
         sides,
         wanted,
@@ -54,14 +54,6 @@ def frame(quick: bool) -> Trial:
         '`TabularGPRegressor(members=["levels"])`, with pairs, their evidence, and intervals.',
         once=not quick,
     )
-
-
-def _nothing(_: Any) -> None:
-    """Keep nothing of a model."""
-
-
-def _over(peer: str) -> Callable[[Measured], float]:
-    return lambda m: m.median(OURS) / m.median(peer)
 
 
 row("levels-frame", "Levels: fit of a frame, 24,000 x 14 mixed")(frame)
@@ -156,7 +148,7 @@ def classes(quick: bool) -> Trial:
                 peer=True,
             ),
         ],
-        [Target(f"time over that of {CLASSIFIER}", _over(CLASSIFIER), at_most=1.0)],
+        [Target(f"time over that of {CLASSIFIER}", ratio(OURS, CLASSIFIER), at_most=1.0)],
         figures=lambda m: [Figure(f"{name}: log loss", m.digests[name]) for name in m.digests],
         note=f"{n:,} x {d} in single precision, {LEVELS} levels, all learned.",
     )
@@ -174,7 +166,7 @@ def growth(quick: bool) -> Trial:
             f"{n:,} rows",
             lambda data: _regressor().fit(*data),
             partial(sample, smooth, n, d, 0),
-            _nothing,
+            nothing,
             memory=n == sizes[-1],
         )
         for n in sizes
@@ -206,10 +198,10 @@ def left_out(quick: bool) -> Trial:
     model = _regressor().fit(X, y)
     return Trial(
         [
-            Side(OURS, lambda _: model.predict_leave_one_out(), digest=_nothing),
-            Side("fit", lambda _: _regressor().fit(X, y), digest=_nothing),
+            Side(OURS, lambda _: model.predict_leave_one_out(), digest=nothing),
+            Side("fit", lambda _: _regressor().fit(X, y), digest=nothing),
         ],
-        [Target("time over that of the fit", _over("fit"), at_most=2.0)],
+        [Target("time over that of the fit", ratio(OURS, "fit"), at_most=2.0)],
         note=f"{n:,} x {d} in single precision, {LEVELS} levels.",
     )
 

@@ -103,10 +103,7 @@ def _ours(n: int, d: int) -> TabularGPRegressor:
 
 
 def _slower(peer: str, most: float) -> Target:
-    def value(m: Any) -> float:
-        return m.median(OURS) / m.median(peer)
-
-    return Target(f"time over that of {peer}", value, at_most=most)
+    return Target(f"time over that of {peer}", ratio(OURS, peer), at_most=most)
 
 
 def fit(
@@ -216,16 +213,16 @@ def predict(quick: bool) -> Trial:
     wanted = [
         Target("us a row, mean", lambda m: m.median(mean) / n * 1e6, at_most=30.0, unit="us"),
         *(
-            Target(f"{name}: time over that of means", _ratio(name, mean), at_most=5.0)
+            Target(f"{name}: time over that of means", ratio(name, mean), at_most=5.0)
             for name in (std, "quantiles")
         ),
     ]
     if "CatBoost" in _peers(0):
         peer = _catboost(*table(n, d))
         sides.append(Side("CatBoost", lambda _: peer.predict(rows), peer=True))
-        wanted.append(Target("mean: time over CatBoost's", _ratio(mean, "CatBoost"), at_most=10.0))
+        wanted.append(Target("mean: time over CatBoost's", ratio(mean, "CatBoost"), at_most=10.0))
     return Trial(
-        [Side(s.name, s.run, s.prepare, _nothing, s.peer) for s in sides],
+        [Side(s.name, s.run, s.prepare, nothing, s.peer) for s in sides],
         wanted,
         figures=lambda m: [
             Figure(f"{s.name}: a row", m.median(s.name) / n * 1e6, "us") for s in sides
@@ -234,11 +231,12 @@ def predict(quick: bool) -> Trial:
     )
 
 
-def _ratio(name: str, other: str) -> Callable[[Any], float]:
+def ratio(name: str, other: str) -> Callable[[Any], float]:
+    """Return the time of a side over that of another."""
     return lambda m: m.median(name) / m.median(other)
 
 
-def _nothing(_: Any) -> None:
+def nothing(_: Any) -> None:
     """Keep nothing of a result."""
 
 
@@ -249,11 +247,11 @@ def one(quick: bool) -> Trial:
     """One row of a frame."""
     n, d = (200, 6) if quick else (10_000, 20)
     rows, _ = table(1, d, seed=1)
-    sides = [Side(OURS, lambda _: _ours(n, d).predict(rows), digest=_nothing)]
+    sides = [Side(OURS, lambda _: _ours(n, d).predict(rows), digest=nothing)]
     wanted = [Target("ms", lambda m: m.median(OURS) * 1e3, at_most=1.0, unit="ms")]
     if "LightGBM" in _peers(0):
         peer = lightgbm(*table(n, d))
-        sides.append(Side("LightGBM", lambda _: peer.predict(rows), digest=_nothing, peer=True))
+        sides.append(Side("LightGBM", lambda _: peer.predict(rows), digest=nothing, peer=True))
         wanted.append(_slower("LightGBM", 1.0))
     return Trial(sides, wanted, note=f"{n:,} x {d} to fit. {NOTE}")
 

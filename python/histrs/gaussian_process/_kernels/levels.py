@@ -303,16 +303,20 @@ class LevelKernel(PickledByFields, Parametrised):
         return [len(term.functions) for term in self.terms]
 
     @property
+    def _lines(self) -> list[tuple[int, LevelColumn]]:
+        """The columns of numbers, with their places among the terms."""
+        return [(k, term) for k, term in enumerate(self.terms) if isinstance(term, LevelColumn)]
+
+    @property
     def signs(self) -> list[tuple[int, int]]:
         """The columns whose functions have a sign, and this."""
-        of_columns = [(k, getattr(term, "sign", 0)) for k, term in enumerate(self.terms)]
-        return [(k, sign) for k, sign in of_columns if sign != 0]
+        return [(k, column.sign) for k, column in self._lines if column.sign != 0]
 
     @property
     def curves(self) -> list[tuple[int, Array]]:
         """The columns whose functions a fit made monotone, and these at each code."""
-        of_columns = [(k, getattr(term, "curve", None)) for k, term in enumerate(self.terms)]
-        return [(k, curve) for k, curve in of_columns if curve is not None]
+        found = [(k, column.curve) for k, column in self._lines]
+        return [(k, curve) for k, curve in found if curve is not None]
 
     def with_curves(self, curves: Mapping[int, Array]) -> Self:
         """Return the kernel with monotone functions of some columns."""
@@ -359,7 +363,7 @@ class LevelKernel(PickledByFields, Parametrised):
 
     def codes(self, X: Array, n_threads: int) -> NDArray[np.uint16]:
         """Return the codes of rows, of shape (n_terms, n_rows)."""
-        lines = [term for term in self.terms if isinstance(term, LevelColumn)]
+        lines = [column for _, column in self._lines]
         if len(lines) == len(self.terms):
             return _placed(X, lines, n_threads)
         found = np.empty((len(self.terms), len(X)), dtype=np.uint16)
