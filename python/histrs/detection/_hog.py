@@ -22,11 +22,12 @@ N_FEATURES = 31
 class HOGFeatures(TransformerMixin, BaseEstimator):
     r"""Histograms of oriented gradients: 31 numbers for each cell of an image.
 
-    A cell of `cell_size` by `cell_size` pixels counts the lengths of the gradients around its
-    centre by their direction, :math:`h_o` for 18 directions and :math:`u_o = h_o + h_{o+9}` without
-    their sign. A pixel counts for the four nearest cells, by bilinear weights. The energy
-    :math:`\sum_o u_o^2` of each of the four blocks of two by two cells that hold the cell gives a
-    norm :math:`n_k = (\mathrm{energy} + 10^{-4})^{-1/2}`, and the features are [1]_ [2]_
+    A cell has `cell_size` by `cell_size` pixels. It sums the lengths of the gradients around its
+    centre: :math:`h_o` for each of 18 directions, and :math:`u_o = h_o + h_{o+9}` for each of nine
+    directions without a sign. A pixel counts for the four nearest cells, by bilinear weights. Four
+    blocks of two by two cells contain the cell. The energy of block `k` is :math:`\sum_o u_o^2`,
+    summed over its cells. With the factors :math:`n_k = (\mathrm{energy}_k + 10^{-4})^{-1/2}`, the
+    features are [1]_ [2]_
 
     ==========  =====================================================  ======
     columns     formula                                                number
@@ -50,8 +51,8 @@ class HOGFeatures(TransformerMixin, BaseEstimator):
     Notes
     -----
     An image has one cell for each `cell_size` pixels of its sides, rounded, and at least one. At a
-    border, gradients are one-sided differences, and the block beyond has the border's cells twice.
-    In colour, a pixel has the longest gradient of its channels.
+    border, gradients are one-sided differences. A block that reaches over the border has the
+    border's cells twice. In colour, a pixel has the longest gradient of its channels.
 
     References
     ----------

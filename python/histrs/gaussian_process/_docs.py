@@ -59,7 +59,7 @@ likelihood : {"gaussian", "poisson", "gamma"}, default="gaussian"
 """
 _EXPOSURE = """
 exposure : array-like of shape (n_samples,), default=None
-    For counts: what the mean of each is proportional to, such as a time or a population.
+    For counts: a positive factor of the mean of each row, such as a time or a population.
 offset : array-like of shape (n_samples,), default=None
     A known part of the process at each row. With "poisson" and "gamma", it is added to the
     logarithm of the mean.

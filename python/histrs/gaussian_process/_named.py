@@ -25,10 +25,10 @@ class IntersectionGPRegressor(GPRegressor):
     .. math:: \mathrm{amplitude} \Big(\sum_d w_d \min(g(x(d)), g(x'(d))) + c\Big)
               + \mathrm{noise}\,[x = x'].
 
-    `min` is the covariance of Brownian motion. The model is therefore Bayesian and additive, and
-    its components are piecewise linear with knots at the training values. Targets are solved
-    together by preconditioned block conjugate gradients on sorted columns, in memory linear in the
-    stored values. The unit of a target does not matter.
+    `min` is the covariance of Brownian motion. The model is therefore a sum of functions of single
+    columns, piecewise linear with knots at the training values. With many rows, preconditioned
+    block conjugate gradients on sorted columns solve for all targets together, in memory linear in
+    the stored values. The unit of a target does not matter.
 
     Parameters
     ----------

@@ -125,7 +125,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
     -----
     A row to predict may lack a value in a column that has no missing values in training. The value
     is then taken from several training rows that are near in the other columns, and their spread
-    widens the prediction.
+    widens the predictive distribution.
 
     Up to 6,000 rows, systems are factorised. With more, "radial" and "ranks" take at most 65,536
     rows, and store a rounded kernel value of two bytes for each pair of them. "levels" takes all

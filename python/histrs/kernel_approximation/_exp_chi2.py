@@ -107,7 +107,7 @@ class ExpChi2Sampler(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     See Also
     --------
     histrs.metrics.exp_chi2_kernel : The kernel itself.
-    AdditiveChi2Map : Exact features, up to a certified error, of the additive kernel.
+    AdditiveChi2Map : Features of the additive kernel, with a certified error.
 
     References
     ----------

@@ -95,7 +95,7 @@ class CodeNeighbors(BaseEstimator):
     rows_ : ndarray of shape (n_samples, n_features) or None
         With `rerank`, the rows themselves.
     lists_ : ProductQuantizer or None
-        With `n_lists`, its codewords are the centres of the lists.
+        The quantizer whose codewords are the centres of lists.
     list_starts_ : ndarray of shape (n_lists + 1,) or None
         Where each list begins in `codes_`, and the number of rows.
     norms_ : ndarray of shape (n_samples,) or None

@@ -92,8 +92,8 @@ class CSP(TransformerMixin, StackEstimator):
     -----
     If classes are balanced and `n_filters` is the number of channels, the filters are those of
     pyRiemann's ``CSP``, except for their signs and lengths. For more than two classes, their order
-    differs too: pyRiemann orders them by the approximation of [4]_ to :math:`I`. This puts filters
-    with very different variances too low.
+    differs too: pyRiemann orders them by the approximation of [4]_ to :math:`I`. The approximation
+    ranks filters too low if their variances differ much between classes.
 
     References
     ----------

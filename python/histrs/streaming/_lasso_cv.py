@@ -39,8 +39,8 @@ class MomentLassoCV(MomentRegressor):
     ----------
     {l1_ratio}
     alphas : int or array-like of shape (n_alphas,), default=100
-        Penalties to choose from, or how many: from the smallest at which all coefficients are zero
-        down to `eps` times that, in geometric steps.
+        Penalties to choose from, or their number. A number gives geometric steps, from the smallest
+        penalty at which all coefficients are zero down to `eps` times this penalty.
     eps : float, default=1e-3
         The smallest penalty divided by the largest; used if `alphas` is a number.
     cv : int, default=5

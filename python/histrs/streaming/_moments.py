@@ -41,8 +41,9 @@ class Moments:
     in `O(D^2)` memory for any number of rows. Moments of parts of a data set merge to the moments
     of the whole, in any grouping: chunks, processes, days.
 
-    Sums are of deviations from the mean, and merged as in [2]_, because the difference above loses
-    digits if means are large. Rows without targets contribute to the principal directions only.
+    Sums are of deviations from the mean, and merged as in [2]_, because the formula of :math:`H`
+    above loses digits if means are large. Rows without targets contribute to the principal
+    directions only.
 
     Parameters
     ----------

@@ -31,7 +31,8 @@ class Intersection(Kernel):
     `min` is the covariance of Brownian motion. Functions are sums over columns, piecewise linear
     with knots at the training values (equations 5 and 14 to 17 of [1]_). `IntersectionGPRegressor`
     and `IntersectionGPClassifier` do not form the kernel matrix. In sums with other kernels,
-    exponent and weights are kept as given, "auto" is "scale", and there is no intercept.
+    exponent and weights are kept as given, ``feature_weights="auto"`` means "scale", and there is
+    no intercept.
 
     Parameters
     ----------
@@ -46,8 +47,8 @@ class Intersection(Kernel):
         Weights `w` of the features (eq. 17); an array has one for each. "scale" is 1 over a robust
         standard deviation of each column, so that units do not matter. None is 1 for all columns.
         Columns of large numbers then dominate, which suits histograms. "auto" is "scale", unless
-        None multiplies the marginal likelihood on at most 512 rows by more than :math:`e^8`. It is
-        always "scale" where noise and amplitude are fixed.
+        the marginal likelihood on at most 512 rows is more than :math:`e^8` times larger with None.
+        "auto" is always "scale" where noise and amplitude are fixed.
 
         "relevance" suits many features of which few matter. It starts from the weights of "auto",
         and maximises the likelihood on at most 2,048 rows, with a prior on the logarithms of
@@ -58,8 +59,9 @@ class Intersection(Kernel):
         Least and greatest weight of "ard".
     intercept_variance : float or "auto", default="auto"
         Prior variance `c` of the intercept; 0 means none. Without levels, functions are 0 at 0.
-        "auto" is 3 times the mean of the kernel over the training rows. "bernoulli" and "softmax"
-        have a bias of their own; ``solver="coordinate-descent"`` has no intercept.
+        "auto" is 3 times the mean of the kernel over the training rows. The likelihoods
+        "bernoulli" and "softmax" have a bias of their own; ``solver="coordinate-descent"`` has no
+        intercept.
     levels : int, "auto" or None, default=None
         Number of knots of each column. Functions are linear between knots, and values are rounded
         to the nearest of twice as many training values. The system then has few unknowns, and the
@@ -73,8 +75,8 @@ class Intersection(Kernel):
         elsewhere. A dict has names or indices of columns, an array a number for each. Constraints
         need `levels`, one target or two classes, and the Gaussian likelihood. `Interactions` then
         has no pair with such a column. The function of a column is the mean of posterior draws,
-        each replaced by the nearest monotone function ([2]_). Standard deviations are those without
-        the constraint, which are larger.
+        each replaced by the nearest monotone function ([2]_). Standard deviations ignore the
+        constraint, and are larger than with it.
 
     References
     ----------
