@@ -220,10 +220,30 @@ def test_values_of_any_size(rng, scale):
 
 def test_neighbouring_numbers_have_codes_of_their_own():
     x = np.array([1.0, np.nextafter(1.0, 2.0), np.nextafter(np.nextafter(1.0, 2.0), 2.0)])
-    column = LevelColumn.of(x[:, None], 0, None, 5, 10)
+    column = LevelColumn.of(x[:, None], 0, None, 5, 10, 1)
     for rows, expected in [(x, [0, 1, 2]), (np.array([0.0, 9.0]), [0, 2])]:
         codes = _histrs.level_codes(rows[:, None], [(0, column.cuts)], 1)
         np.testing.assert_array_equal(codes, [expected])
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_points_of_many_rows_are_values_of_some(rng, monkeypatch, weighted):
+    x = np.column_stack([rng.exponential(size=3000), np.arange(3000) % 7, rng.random(3000)])
+    x[0, 1] = 100.0  # A rare value, which some rows would miss.
+    weights = rng.integers(1, 4, 3000).astype(float) if weighted else None
+    y = np.log1p(x[:, 0]) + (x[:, 1] == 3) - x[:, 2] + 0.1 * rng.normal(size=3000)
+    of_all = GPRegressor(Intersection(levels=30), **GIVEN).fit(x, y, weights).predict(x)
+    monkeypatch.setattr("histrs.gaussian_process._kernels.levels._SOME_ROWS", 600)
+    column = LevelColumn.of(x, 0, weights, 30, 60, 1)
+    assert np.isin(column.points, x[:, 0]).all()
+    (codes,) = _histrs.level_codes(x, [(0, column.cuts)], 1)
+    np.testing.assert_allclose(column.counts, np.bincount(codes, weights))
+    assert len(column.points) > 30 and np.all(column.counts > 0)
+    np.testing.assert_array_equal(
+        LevelColumn.of(x, 1, weights, 30, 60, 1).points, [0, 1, 2, 3, 4, 5, 6, 100]
+    )
+    of_some = GPRegressor(Intersection(levels=30), **GIVEN).fit(x, y, weights).predict(x)
+    assert np.sqrt(np.mean((of_some - of_all) ** 2)) < 0.3 * 0.1
 
 
 def test_rows_of_single_precision_are_as_good(rng):

@@ -138,6 +138,8 @@ def _read(X: Any) -> Any:
     # Narwhals asks one library after the other, which takes longer than a small prediction.
     if isinstance(X, np.ndarray | list | tuple) or is_sparse(X):
         return None
+    if isinstance(X, nw.DataFrame):
+        return X
     try:
         frame = nw.from_native(X, pass_through=True)
     except nw.exceptions.DuplicateError as error:
@@ -270,6 +272,10 @@ def chosen(columns: Sequence[Column], rows: NDArray[np.intp]) -> list[Column]:
     return [column.at(rows) for column in columns]
 
 
+# What narwhals calls NumPy's kinds of numbers.
+_NUMBERS = {"f": "Float", "i": "Int", "u": "UInt"}
+
+
 def _columns_of_numbers(frame: nw.DataFrame[Any], name: str) -> list[Column] | None:
     """Return the columns of a frame of pandas that holds NumPy's numbers; None of others.
 
@@ -281,13 +287,12 @@ def _columns_of_numbers(frame: nw.DataFrame[Any], name: str) -> list[Column] | N
         isinstance(dtype, np.dtype) and dtype.kind in "fiu" for dtype in dtypes
     ):
         return None
-    known = {dtype: str(frame[:, dtypes.index(dtype)].dtype) for dtype in set(dtypes)}
     values = native.to_numpy(dtype=np.float64)
     nothing = np.isnan(values).all(axis=0)
     return [
         Column(
             f"Column {title!r} of {name}",
-            known[dtype],
+            f"{_NUMBERS[dtype.kind]}{8 * dtype.itemsize}",
             "nothing" if is_empty else "numbers",
             column,
         )

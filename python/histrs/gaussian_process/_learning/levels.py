@@ -92,7 +92,7 @@ def _column(
 ) -> LevelColumn | LevelCategories:
     X, weights = problem.X, problem.weights
     if feature < X.shape[1] - n_categories:
-        return LevelColumn.of(X, feature, weights, n_levels, n_codes)
+        return LevelColumn.of(X, feature, weights, n_levels, n_codes, problem.n_threads)
     return LevelCategories.of(X, feature, weights, n_levels)
 
 
