@@ -238,7 +238,8 @@ def test_points_of_many_rows_are_values_of_some(rng, monkeypatch, weighted):
     assert np.isin(column.points, x[:, 0]).all()
     (codes,) = _histrs.level_codes(x, [(0, column.cuts)], 1)
     np.testing.assert_allclose(column.counts, np.bincount(codes, weights))
-    assert len(column.points) > 30 and np.all(column.counts > 0)
+    assert len(column.points) > 30
+    assert np.all(column.counts > 0)
     np.testing.assert_array_equal(
         LevelColumn.of(x, 1, weights, 30, 60, 1).points, [0, 1, 2, 3, 4, 5, 6, 100]
     )

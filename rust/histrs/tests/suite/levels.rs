@@ -53,8 +53,10 @@ fn close(found: &Array2<f64>, expected: &Array2<f64>) {
 proptest! {
     #[test]
     fn codes_count_the_cuts_below(
-        rows in prop::collection::vec((-9_i8..9, -9_i8..9), 0..40),
-        mut cuts in prop::collection::vec(-9_i8..9, 0..20),
+        rows in prop::collection::vec((-99_i16..99, -99_i16..99), 0..40),
+        // Of one, two and three steps of a search, and the sizes between.
+        mut cuts in prop_oneof![0..20_usize, 250..261_usize, 4090..4100_usize]
+            .prop_flat_map(|n| prop::collection::vec(-99_i16..99, n)),
         as_floats in any::<bool>(),
     ) {
         cuts.sort_unstable();
