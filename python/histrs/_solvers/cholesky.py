@@ -244,8 +244,11 @@ def inverse_of(L: Array) -> Array:
     if info != 0:
         raise linalg.LinAlgError(f"dpotri failed: info = {info}.")
     # The other triangle is not set.
-    whole: Array = np.tril(inverse) + np.tril(inverse, -1).T
-    return whole
+    for columns in _blocks(len(inverse)):
+        corner = inverse[columns, columns]
+        corner[:] = np.tril(corner) + np.tril(corner, -1).T
+        inverse[columns, columns.stop :] = inverse[columns.stop :, columns].T
+    return np.asarray(inverse)
 
 
 def factor_with_jitter(A: Array) -> Array:
