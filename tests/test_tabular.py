@@ -105,19 +105,19 @@ def test_evidence_and_its_gradient(norm, n_targets):
     Y = np.asfortranarray(rng.normal(size=(25, n_targets)))
     evidence = _Evidence(kernel, X, Y, rng.uniform(0.5, 2.0, 25), 7.0, 1)
     theta = np.append(kernel.logs, np.log(0.3))
-    value, gradient, left_out = evidence(theta)
+    found = evidence(theta)
     K = kernel.between(X, None, 1)
     A = K + np.diag(0.3 * evidence.row_noise)
     without = -multivariate_normal(cov=A).logpdf(Y.T).sum()
     without += 0.5 * n_targets * (7.0 * np.log(0.3) - 25 * np.log(2.0 * np.pi))
-    assert value - without == pytest.approx(evidence._pull(theta)[0])
+    assert found.value - without == pytest.approx(evidence._pull(theta)[0])
     squares = np.mean((Y - refits(A, Y)[0]) ** 2, axis=1)
-    assert left_out == pytest.approx(np.average(squares, weights=1.0 / evidence.row_noise))
-    for p, found in enumerate(gradient):
+    assert found.left_out == pytest.approx(np.average(squares, weights=1.0 / evidence.row_noise))
+    for p, slope in enumerate(found.slopes):
         step = np.zeros(len(theta))
         step[p] = 1e-5
-        right = (evidence(theta + step)[0] - evidence(theta - step)[0]) / 2e-5
-        assert found == pytest.approx(right, rel=1e-6, abs=1e-6)
+        right = (evidence(theta + step).value - evidence(theta - step).value) / 2e-5
+        assert slope == pytest.approx(right, rel=1e-6, abs=1e-6)
 
 
 def ridges(seed, n, p=4):

@@ -35,21 +35,18 @@ def along_axes(found: LearnedKernel, sample: Sample) -> LearnedKernel:
     kernel that was found. Weights begin as the roots of its eigenvalues. The axes have
     `p (p - 1) / 2` angles, which all rows had a say in, so that errors have a handicap.
     """
-    n, n_rows = found.kernel.n_numbers, sample.n_searched
-    handicap = _OF_ANGLE * 0.5 * n * (n - 1) / n_rows
+    n = found.kernel.n_numbers
+    handicap = _OF_ANGLE * 0.5 * n * (n - 1) / sample.n_searched
     if n < 2 or handicap > _MOST_OF_ANGLES:
         return found
     with blas_threads_at_most(sample.n_threads):
         start = _start(found, sample)
         if start is None:
             return found
-        along = replace(sample, X=start.turned(sample.X))
-        begin = LearnedKernel(start, found.noise)
-        error = along.evidence(start, n_rows)(begin.theta).left_out
-        # A search gains about as much as half the angles take.
-        if not error * (1.0 + 0.5 * handicap) < _GAIN * found.left_out:
-            return found
-    tried = learn(start, along, begin)
+    along = replace(sample, X=start.turned(sample.X))
+    # A search gains about as much as half the angles take.
+    worst = _GAIN * found.left_out / (1.0 + 0.5 * handicap)
+    tried = learn(start, along, LearnedKernel(start, found.noise), worst)
     return tried if tried.left_out * (1.0 + handicap) < _GAIN * found.left_out else found
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,8 +21,8 @@ from histrs.gaussian_process._rows import repeats, rows_of
 # search costs buys little. And steps at most.
 _SCHEDULE = (500, 1500)
 _STEPS = 25
-# What a search must gain in so many steps to go on, in units of the log evidence.
-_LEAST_GAIN = 1.0
+# What a search must gain for each row in so many steps to go on, in units of the log evidence.
+_LEAST_GAIN = 0.004
 _STEPS_OF_GAIN = 3
 # Logarithms of parameters, and of noise.
 _BOUNDS = (-14.0, 7.0)
@@ -40,15 +42,27 @@ _LEAST_EIGENVALUE = 1e-3
 _WORST = 1e10
 
 
-class _Found(NamedTuple):
-    """What hyper-parameters are worth."""
+@dataclass(frozen=True)
+class _Found:
+    """What hyper-parameters are worth: slopes and left-out rows take an inverse, once asked for."""
 
     value: float
     """The negative log evidence, and what pulls parameters to one another."""
-    slopes: Array
-    """The gradient of that."""
-    left_out: float
-    """The mean squared error of rows that are left out."""
+    _rest: Callable[[], tuple[Array, float]]
+
+    @property
+    def slopes(self) -> Array:
+        """The gradient of that."""
+        return self._of_inverse[0]
+
+    @property
+    def left_out(self) -> float:
+        """The mean squared error of rows that are left out."""
+        return self._of_inverse[1]
+
+    @cached_property
+    def _of_inverse(self) -> tuple[Array, float]:
+        return self._rest()
 
 
 @dataclass(frozen=True)
@@ -70,21 +84,25 @@ class _Evidence:
         n_targets, own = self.Y.shape[1], noise * self.row_noise
         L = self.factor(kernel, noise)
         if L is None:
-            return _Found(_WORST, np.zeros_like(theta), np.inf)
+            return _Found(_WORST, lambda: (np.zeros_like(theta), np.inf))
         alpha = lapack.dpotrs(L, self.Y, lower=0)[0]
         log_det = 2.0 * float(np.log(np.diag(L)).sum())
         value = 0.5 * float(np.sum(self.Y * alpha)) + 0.5 * n_targets * log_det
-        G = lapack.dpotri(L, lower=0, overwrite_c=1)[0].T
-        squares = np.mean((alpha / np.diag(G)[:, None]) ** 2, axis=1)
-        left_out = float(np.average(squares, weights=1.0 / self.row_noise))
-        G *= 0.5 * n_targets
-        G -= 0.5 * (alpha @ alpha.T)
-        slopes = kernel.slopes(self.X, G, self.n_threads)
-        gradient = np.append(slopes, np.sum(np.diag(G) * own))
         value += 0.5 * n_targets * self.n_repeats * theta[-1]
-        gradient[-1] += 0.5 * n_targets * self.n_repeats
         pull, of_pull = self._pull(theta)
-        return _Found(value + pull, gradient + of_pull, left_out)
+
+        def of_inverse() -> tuple[Array, float]:
+            G = lapack.dpotri(L, lower=0, overwrite_c=1)[0].T
+            squares = np.mean((alpha / np.diag(G)[:, None]) ** 2, axis=1)
+            left_out = float(np.average(squares, weights=1.0 / self.row_noise))
+            G *= 0.5 * n_targets
+            G -= 0.5 * (alpha @ alpha.T)
+            slopes = kernel.slopes(self.X, G, self.n_threads)
+            gradient = np.append(slopes, np.sum(np.diag(G) * own))
+            gradient[-1] += 0.5 * n_targets * self.n_repeats
+            return gradient + of_pull, left_out
+
+        return _Found(value + pull, of_inverse)
 
     def factor(self, kernel: DistanceMixture, noise: float) -> Array | None:
         """Return the factor of the matrix, as LAPACK takes it; None if it is not definite."""
@@ -152,12 +170,16 @@ class LearnedKernel(NamedTuple):
 
 
 def learn(
-    kernel: DistanceMixture, sample: Sample, before: LearnedKernel | None = None
+    kernel: DistanceMixture,
+    sample: Sample,
+    before: LearnedKernel | None = None,
+    worst: float = np.inf,
 ) -> LearnedKernel:
     """Return the kernel and the noise that predict left-out rows best, on the way of the evidence.
 
     The search starts at `kernel`, which weights are kept near, or at `before`, which was learned
-    already, if that is better.
+    already, if that is better. It ends where it starts if the error of left-out rows is not below
+    `worst` there.
     """
     theta = start = np.append(kernel.logs, _NOISE)
     n_weights, n_amplitudes = len(kernel.log_weights), len(kernel.log_amplitudes)
@@ -176,10 +198,13 @@ def learn(
         for n_rows in stages:
             evidence = sample.evidence(kernel, n_rows)
             # What few rows say may be worse than nothing.
-            begins = [theta] if theta is start else [theta, start]
+            is_kernel = before is not None and before.kernel is kernel
+            begins = [theta] if theta is start or is_kernel else [theta, start]
             found = [(evidence(theta), theta) for theta in begins]
             first, theta = min(found, key=lambda one: one[0].value)
-            theta, best, inverse = _descended(evidence, theta, first, inverse, bounds)
+            best = first.left_out, theta
+            if best[0] < worst:
+                theta, best, inverse = _descended(evidence, theta, first, inverse, bounds)
             inverse *= n_rows / many
     left_out, logs = best
     return LearnedKernel(kernel.with_logs(logs[:-1]), float(np.exp(logs[-1])), left_out)
@@ -209,7 +234,7 @@ def _descended(
     def has_gained(intermediate_result: optimize.OptimizeResult) -> None:
         passed.append(intermediate_result.fun)
         last = passed[-1 - _STEPS_OF_GAIN :]
-        if len(last) > _STEPS_OF_GAIN and last[0] - last[-1] < _LEAST_GAIN:
+        if len(last) > _STEPS_OF_GAIN and last[0] - last[-1] < _LEAST_GAIN * len(evidence.X):
             raise StopIteration
 
     options: Any = {"maxiter": _STEPS, "hess_inv0": _definite(inverse)}
