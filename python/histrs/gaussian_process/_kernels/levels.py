@@ -43,6 +43,14 @@ class _Column(PickledByFields):
         """Return the means over training rows of functions of codes, a column each."""
         return np.asarray(self.counts @ functions / self.counts.sum())
 
+    def with_levels(self, n: int) -> Self:
+        """Return the column with at most so many knots, on the same codes."""
+        return self
+
+    def has_codes_of(self, other: Term) -> bool:
+        """Say whether rows have the same codes."""
+        return self is other
+
     def evaluate(self, W: Array, out: Array) -> None:
         """Write functions with weights `W` at each code."""
         # In place, since pages of large matrices take longer than products.
@@ -104,6 +112,14 @@ class LevelColumn(_Column):
         points = _spread(values, counts, n_codes)
         first = np.searchsorted(values, _cuts(points), side="right")
         return cls(feature, np.add.reduceat(counts, np.append(0, first)), points, n_levels)
+
+    def with_levels(self, n: int) -> Self:
+        """Return the column with at most so many knots, on the same codes."""
+        return replace(self, n_levels=min(n, self.n_levels))
+
+    def has_codes_of(self, other: Term) -> bool:
+        """Say whether rows have the same codes: those of the same points."""
+        return isinstance(other, LevelColumn) and other.points is self.points
 
     @cached_property
     def _at(self) -> tuple[Array, Array]:
@@ -235,6 +251,16 @@ class LevelPair(PickledByFields):
         """The columns of both."""
         return self.first.feature, self.second.feature
 
+    def with_levels(self, n: int) -> Self:
+        """Return the pair with at most so many knots of either column, on the same codes."""
+        return replace(self, first=self.first.with_levels(n), second=self.second.with_levels(n))
+
+    def has_codes_of(self, other: Term) -> bool:
+        """Say whether rows have the same codes."""
+        return isinstance(other, LevelPair) and (
+            self.first.has_codes_of(other.first) and self.second.has_codes_of(other.second)
+        )
+
     @cached_property
     def functions(self) -> Array:
         """Products at the cells, of shape (n_codes, n_weights)."""
@@ -303,10 +329,13 @@ class LevelKernel(PickledByFields, Parametrised):
             "intercept_variance_": self.intercept_variance,
         }
 
-    def with_levels(self, n: int) -> Self:
-        """Return the kernel with at most so many knots of a column, on the same codes."""
+    def with_levels(self, n: int, n_of_pairs: int) -> Self:
+        """Return the kernel with at most so many knots of columns, alone and in pairs.
+
+        Codes stay the same.
+        """
         terms = tuple(
-            replace(term, n_levels=n) if isinstance(term, LevelColumn) else term
+            term.with_levels(n_of_pairs if isinstance(term, LevelPair) else n)
             for term in self.terms
         )
         return replace(self, terms=terms)
@@ -411,11 +440,9 @@ class LevelKernel(PickledByFields, Parametrised):
         return found | {id(column): column.codes(X) for column in of_labels}
 
     def has_codes_of(self, other: LevelKernel) -> bool:
-        """Say whether rows have the same codes: of the same terms, or of the same points."""
-        pairs = list(zip(self.terms, other.terms, strict=False))
+        """Say whether rows have the same codes."""
         return len(self.terms) == len(other.terms) and all(
-            a is b or (isinstance(a, LevelColumn) and getattr(b, "points", None) is a.points)
-            for a, b in pairs
+            a.has_codes_of(b) for a, b in zip(self.terms, other.terms, strict=True)
         )
 
     def to_codes(self, W: Array) -> Array:

@@ -22,9 +22,9 @@ from histrs.gaussian_process._learning.likelihood import Likelihood
 from histrs.gaussian_process._learning.pairs import chosen_pairs
 from histrs.gaussian_process._learning.problem import Problem
 
-# Levels that weights are learned on first; and weights that all levels of all columns have
-# together, if that suits, and levels of a column at most.
-_COARSE = 32
+# Levels of a column, alone and in pairs, that weights are learned on; and weights that all levels
+# of all columns have together, if that suits, and levels of a column at most.
+_COARSE = 32, 6
 _WEIGHTS = 2048
 _MOST_LEVELS = 512
 _FEWEST_LEVELS = 16
@@ -49,18 +49,29 @@ def learn(
     """
     n_levels = _n_levels(asked.levels, problem)
     kernel = _start(problem, asked, n_levels, learner, n_categories)
-    bound = problem.bind(kernel)
-    # Of fewer knots on the same codes, which are counted once.
-    coarse = min(_COARSE, n_levels)
-    bound = bound.with_kernel(kernel.with_levels(coarse))
-    values = learner.best(replace(values, kernel=bound.kernel), problem.likelihood(bound))
+    values, bound = _searched(problem, kernel, values, learner)
     if asked.has_pairs:
         likelihood = problem.likelihood(bound.with_kernel(values.kernel))
-        kernel = _with_pairs(problem, asked.pairs, values, likelihood, n_categories)
-        bound = problem.bind(kernel)
-        values = learner.best(replace(values, kernel=kernel), problem.likelihood(bound))
-    values = replace(values, kernel=values.kernel.with_levels(n_levels))
+        kernel = _with_learned(kernel, values)
+        kernel = _with_pairs(problem, asked.pairs, kernel, values, likelihood, n_categories)
+        values, bound = _searched(problem, kernel, values, learner)
+    values = replace(values, kernel=_with_learned(kernel, values))
     return values, bound.with_kernel(values.kernel)
+
+
+def _searched(
+    problem: Problem, kernel: LevelKernel, values: Hyperparameters, learner: Learner
+) -> tuple[Hyperparameters, Bound]:
+    """Return what is learned on few levels, and the kernel of these on the rows."""
+    # Of fewer knots on the same codes, which are counted once.
+    bound = problem.bind(kernel)
+    bound = bound.with_kernel(kernel.with_levels(*_COARSE))
+    return learner.best(replace(values, kernel=bound.kernel), problem.likelihood(bound)), bound
+
+
+def _with_learned(kernel: LevelKernel, values: Hyperparameters) -> LevelKernel:
+    """Return the kernel with the weights that were learned on few of its levels."""
+    return kernel.with_parameters({"level_weights": values.kernel.level_weights})
 
 
 def _n_levels(asked: Any, problem: Problem) -> int:
@@ -107,10 +118,14 @@ def _checked(kernel: LevelKernel) -> LevelKernel:
 
 
 def _with_pairs(
-    problem: Problem, asked: Any, values: Hyperparameters, likelihood: Likelihood, n_categories: int
+    problem: Problem,
+    asked: Any,
+    kernel: LevelKernel,
+    values: Hyperparameters,
+    likelihood: Likelihood,
+    n_categories: int,
 ) -> LevelKernel:
     """Return the kernel with pairs that are given, or that tell most of what it leaves."""
-    kernel = values.kernel
     monotone = dict(kernel.signs)
     pairs = chosen_pairs(problem, asked, likelihood, values, but=monotone)
     if np.isin(pairs, list(monotone)).any():
