@@ -77,8 +77,17 @@ class EvenMixture:
 
     def matrix(self, parts: Any) -> Array:
         """Return the kernel matrix, as a new array in C order."""
-        mixed = sum(share * part for share, part in zip(self.mix, parts, strict=True))
-        return np.asarray(self.amplitude * mixed + self.level)
+        return self.of_mixed(self.mixed(parts))
+
+    def mixed(self, parts: Any) -> Array:
+        """Return the matrix of amplitude 1, without the level."""
+        return np.asarray(sum(share * part for share, part in zip(self.mix, parts, strict=True)))
+
+    def of_mixed(self, mixed: Array) -> Array:
+        """Return the kernel matrix of what is mixed."""
+        found = self.amplitude * mixed
+        found += self.level
+        return found
 
     def between(self, X: Array, Y: Array | None, n_threads: int) -> Array:
         """Return the kernel of rows of `X` with those of `Y`, or of `X`."""

@@ -22,7 +22,7 @@ from histrs.gaussian_process._rows import repeats, rows_of
 _SCHEDULE = (500, 1500)
 _STEPS = 25
 # What a search must gain for each row in so many steps to go on, in units of the log evidence.
-_LEAST_GAIN = 0.004
+_LEAST_GAIN = 0.002
 _STEPS_OF_GAIN = 3
 # Logarithms of parameters, and of noise.
 _BOUNDS = (-14.0, 7.0)

@@ -72,10 +72,14 @@ def likely_kernels(
     own = np.ones(n) if weights is None else 1.0 / weights
     n_free = n_targets * max(n + repeats(stays) - 1, 1)
     found: list[tuple[EvenMixture, float, float]] = []
+    mixes = [replace(start, mix=mix) for mix in _MIXES]
+    mixed = [kernel.mixed(parts) for kernel in mixes]
     for amplitudes in (_AMPLITUDES, _LARGER):
-        for mix, amplitude in product(_MIXES, amplitudes.tolist()):
-            kernel = replace(start, mix=mix, amplitude=amplitude)
-            L = linalg.cholesky(kernel.matrix(parts) + np.diag(own), lower=True, check_finite=False)
+        for k, amplitude in product(range(len(mixes)), amplitudes.tolist()):
+            kernel = replace(mixes[k], amplitude=amplitude)
+            A = kernel.of_mixed(mixed[k])
+            A[np.diag_indices_from(A)] += own
+            L = linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
             Z = linalg.solve_triangular(L, T, lower=True, check_finite=False)
             square = float(np.vdot(Z, Z))
             noise = max(square / n_free, _LEAST_NOISE)

@@ -100,7 +100,9 @@ def _even(targets: Targets) -> Group:
     X = few.rows.with_values
     start = EvenMixture.start(X, few.rows.values.shape[1])
     likely = likely_kernels(start, X, few.T, few.weights, few.stays)
+    parts = start.parts(targets.rows.with_values, None, targets.n_threads)
     learned = [
-        learned_of_all_pairs("even", kernel, noise, noise, targets) for kernel, noise, _ in likely
+        learned_of_all_pairs("even", kernel, noise, noise, targets, parts)
+        for kernel, noise, _ in likely
     ]
     return Group("even", tuple(learned), np.array([p for *_, p in likely]), 0)

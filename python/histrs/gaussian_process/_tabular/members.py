@@ -345,14 +345,21 @@ def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
 
 
 def learned_of_all_pairs(
-    name: MemberName, kernel: Any, noise: float, amplitude: float, targets: Targets
+    name: MemberName,
+    kernel: Any,
+    noise: float,
+    amplitude: float,
+    targets: Targets,
+    parts: Any = None,
 ) -> Learned:
-    """Return what is left out of a kernel of all pairs of rows, with the noise that was learned."""
+    """Return what is left out of a kernel of all pairs of rows, with the noise that was learned.
+
+    `parts` are what the matrix of all rows is made of, where they are at hand.
+    """
 
     def member(targets: Targets) -> Member:
-        bound: Any = MatrixBound(
-            X=_taken(name, kernel, targets.rows), kernel=kernel, n_threads=targets.n_threads
-        )
+        of_rows: dict[str, Any] = {"known_parts": parts, "n_threads": targets.n_threads}
+        bound: Any = MatrixBound(X=_taken(name, kernel, targets.rows), kernel=kernel, **of_rows)
         system = System(
             bound=bound,
             noise=noise,
