@@ -9,6 +9,7 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone, is_classifier
 
 from histrs.descriptors import BagOfVisualWords, FisherVector, edge_points, shape_context
+from histrs.feature_selection import SelectRelevant
 from histrs.gaussian_process import (
     IntersectionGPRegressor,
     MinMaxGPRegressor,
@@ -20,9 +21,10 @@ from histrs.kernel_approximation import (
     ExpChi2Sampler,
     KernelProjectionMap,
     SlicedDistanceMap,
+    SparseAdditiveMap,
     SparseKernelMap,
 )
-from histrs.metrics import additive_chi2_kernel, emd_distances, jbld_distances
+from histrs.metrics import additive_chi2_kernel, emd_distances, intersection_kernel, jbld_distances
 from histrs.metrics._centroids import mean_centroid
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import CovarianceCompressor, RandomSubset, compression_curve
@@ -47,21 +49,26 @@ def matrices(rng):
 # ---- files --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["text.txt", "objects.npy", "empty.npy"])
-def test_files_that_are_no_arrays_say_what_to_do(tmp_path, name):
+@pytest.mark.parametrize(
+    ("name", "kind", "message"),
+    [
+        *[
+            (name, ValueError, rf"{name} is not an .npy file of numbers.*read_csv")
+            for name in ("text.txt", "objects.npy", "empty.npy")
+        ],
+        *[
+            (name, FileNotFoundError, f"{name}: there is no such file")
+            for name in ("none.npy", "none.parquet")
+        ],
+        ("", ValueError, "has no Parquet or CSV files"),
+    ],
+)
+def test_files_that_are_no_rows_say_what_to_do(tmp_path, name, kind, message):
     (tmp_path / "text.txt").write_text("1,2\n3,4\n")
     np.save(tmp_path / "objects.npy", np.array([[None]]), allow_pickle=True)
     (tmp_path / "empty.npy").touch()
-    with pytest.raises(ValueError, match=rf"{name} is not an .npy file of numbers.*read_csv"):
+    with pytest.raises(kind, match=message):
         Moments.of(tmp_path / name)
-
-
-def test_paths_without_rows(tmp_path):
-    for name in ("none.npy", "none.parquet"):
-        with pytest.raises(FileNotFoundError, match=f"{name}: there is no such file"):
-            Moments.of(tmp_path / name)
-    with pytest.raises(ValueError, match="has no Parquet or CSV files"):
-        Moments.of(tmp_path)
 
 
 # ---- labels -------------------------------------------------------------------------------------
@@ -118,6 +125,7 @@ HUGE_SET = np.ones((5, 20, 3))
 HUGE_SET[2, 4, 1] = -1e170
 SINGULAR = C * (np.arange(40) != 7)[:, None, None]
 RAGGED = [[1.0], [1.0, 2.0]]
+ROOT = SparseAdditiveMap(n_knots=4).fit([[1.0]]).inner_product_
 IDENTITY = sparse.eye_array(4)
 DAMAGED = sparse.csr_array(np.eye(3))
 DAMAGED.indices = DAMAGED.indices[:1]
@@ -153,6 +161,27 @@ REFUSED = [
        partial(active_learning.query_strategy, random_state=seed)) for seed in (-1, 2**32, 2**63)],
     *[("random_state", partial(shape_context, np.eye(30)[None], random_state=seed))
       for seed in (-1, 2**32, 2**63)],
+    *[("is more than float32 holds: give X in double",
+       lambda model=model: model.fit(1e100 * X, Y).kneighbors(np.ones((1, 6), dtype=np.float32)))
+      for model in (MetricKNNClassifier(metric="euclidean"), RandomSubset(metric="euclidean"))],
+    *[(message, partial(MetricKNNClassifier().fit, np.eye(3), labels)) for labels, message in (
+        ([[0.0, 1.0], [1.0, 0.0], [0.0, np.nan]], "NaN"),
+        (np.array([["a", "b"], ["a", None], ["b", "a"]], dtype=object), "None"))],
+    ("y has one class", partial(SelectRelevant().fit, X, np.ones(40, dtype=int))),
+    *[(r"y\[0\] = None is of type|y is not an array of num",
+       partial(SelectRelevant().fit, X, np.resize(np.array(labels, dtype=object), 40)))
+      for labels in ([None, "a", 1], [None, "a"])],
+    *[("'fdr' parameter", lambda fdr=fdr: SelectRelevant(n_sweeps=50, random_state=0).fit(
+        X, X[:, 0]).set_params(fdr=fdr).get_support()) for fdr in ("a", None, 5, np.nan)],
+    *[("give 4 rows", partial(operation, np.ones(shape)))
+      for shape in ((3,), (5, 2), (4, 2, 1), ()) for operation in (ROOT.matmul, ROOT.solve)],
+]  # fmt: skip
+
+TOO_LARGE = [
+    *[("not enough memory for an array of shape", partial(grid_ground_distance, shape))
+      for shape in (2**63, (2**40, 2**40))],
+    (r"\(4000000, 4000000\): it needs 128000000000000 bytes",
+     lambda: intersection_kernel(np.ones((4_000_000, 1)))),
 ]  # fmt: skip
 
 OF_NO_TYPE = [
@@ -170,17 +199,15 @@ OF_NO_TYPE = [
 
 @pytest.mark.parametrize(
     ("kind", "message", "call"),
-    [(ValueError, *row) for row in REFUSED] + [(TypeError, *row) for row in OF_NO_TYPE],
+    [
+        (kind, *row)
+        for kind, rows in ((ValueError, REFUSED), (MemoryError, TOO_LARGE), (TypeError, OF_NO_TYPE))
+        for row in rows
+    ],
 )
 def test_what_cannot_be_answered_is_named(kind, message, call):
     with pytest.raises(kind, match=message):
         call()
-
-
-@pytest.mark.parametrize("shape", [2**63, (2**40, 2**40)])
-def test_a_grid_larger_than_any_machine_is_a_memory_error(shape):
-    with pytest.raises(MemoryError, match=r"not enough memory for an array of shape"):
-        grid_ground_distance(shape)
 
 
 def test_as_many_components_as_are_asked_for():
@@ -257,14 +284,6 @@ def test_single_precision_holds_no_square_of_these(rng):
         assert distances.dtype == np.float32
         np.testing.assert_allclose(distances, expected, rtol=1e-4, atol=1e19)
         np.testing.assert_array_equal(indices[:, 0], np.arange(20))
-
-
-def test_distances_that_single_precision_does_not_hold_are_named(rng):
-    X = rng.random((20, 3)) * 1e100
-    y = np.arange(20) % 2
-    for model in (MetricKNNClassifier(metric="euclidean"), RandomSubset(metric="euclidean")):
-        with pytest.raises(ValueError, match=r"is more than float32 holds: give X in double"):
-            model.fit(X, y).kneighbors(np.ones((1, 3), dtype=np.float32))
 
 
 def test_means_of_what_has_no_sum(rng):

@@ -99,22 +99,6 @@ def test_rows_that_repeat(rng, times):
     assert np.mean(np.abs(std / exact - 1.0)) < 0.015
 
 
-def test_rows_that_come_and_go_are_counted(rng):
-    X, y = additive(rng, 400)
-    parameters = {
-        "variance": "cached",
-        "optimizer": None,
-        "solver": "cg",
-        "feature_weights": None,
-        "intercept_variance": 0.0,
-    }
-    model = build(IntersectionGPRegressor, **parameters).fit(X[:200], y[:200])
-    before = model.latent_mean_and_variance(X[200:])[1]
-    model.partial_fit(X[200:], y[200:])
-    after = model.latent_mean_and_variance(X[200:])[1]
-    assert np.all(after < before)
-
-
 @pytest.mark.parametrize("n", [1500, 3000, pytest.param(5000, marks=pytest.mark.slow)])
 def test_a_second_call_says_the_same(n):
     # What is cached was solved by a factor, which made later answers exact ones.

@@ -99,24 +99,6 @@ def test_few_separable_rows_are_not_certain():
 # ---- the classifier ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("calibration", ["leave-one-out", None])
-@pytest.mark.parametrize("n_classes", [2, 5])
-def test_the_largest_probability_is_what_is_predicted(rng, n_classes, calibration):
-    X, y = classes(rng, n_classes, 200)
-    model = IntersectionGPClassifier(calibration=calibration, random_state=0).fit(X, y)
-    X_star = 1.5 * rng.random((300, 4))
-    probabilities, scores = model.predict_proba(X_star), model.decision_function(X_star)
-    np.testing.assert_allclose(probabilities.sum(axis=1), 1.0)
-    labels = model.predict(X_star)
-    np.testing.assert_array_equal(model.classes_[np.argmax(probabilities, axis=1)], labels)
-    if n_classes == 2:
-        np.testing.assert_array_equal((scores > 0).astype(int), labels)
-        scores = np.column_stack([np.zeros(300), scores])
-    np.testing.assert_array_equal(model.classes_[np.argmax(scores, axis=1)], labels)
-    if calibration is not None:
-        np.testing.assert_allclose(softmax(scores, axis=1), probabilities, rtol=1e-10)
-
-
 def test_without_calibration_all_is_the_posterior(rng):
     X, y = classes(rng, 3)
     model = IntersectionGPClassifier(calibration=None, random_state=0).fit(X, y)
@@ -130,6 +112,7 @@ def test_without_calibration_all_is_the_posterior(rng):
     np.testing.assert_array_equal(calibrated.latent_mean_and_variance(X)[0], mean)
     logits = mean @ calibrated.calibration_.matrix + calibrated.calibration_.offset
     np.testing.assert_allclose(calibrated.decision_function(X), logits, rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(softmax(logits, axis=1), calibrated.predict_proba(X), rtol=1e-8)
     assert not hasattr(calibrated.set_params(calibration=None).fit(X, y), "calibration_")
 
 

@@ -1,6 +1,7 @@
 """Detection: features, distance transforms, scores from codes, detectors of synthetic objects."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -14,7 +15,6 @@ from sklearn.pipeline import make_pipeline
 
 from histrs.detection import HOGFeatures, PartDetector, average_precision, non_maximum_suppression
 from histrs.detection._evaluation import overlaps
-from histrs.detection._images import check_boxes
 from histrs.detection._rows import JointRows, window_rows
 from histrs.quantization import ProductQuantizer
 from histrs.svm._rows import FeatureRows
@@ -121,11 +121,6 @@ def test_bad_images_are_refused(images, message):
         PartDetector().fit(images, [[[0, 0, 2, 2]]])
 
 
-def test_a_pyramid_has_a_level():
-    with pytest.raises(ValueError, match="scales is empty"):
-        HOGFeatures().pyramid(random_image(0, (16, 16)), [])
-
-
 # ---- evaluation ---------------------------------------------------------------------------------
 
 
@@ -161,24 +156,6 @@ def test_what_is_kept_does_not_overlap_and_what_is_not_does(seed, overlap):
     for box in set(range(12)) - set(kept.tolist()):
         better = kept[scores[kept] > scores[box]]
         assert (shared[box, better] > overlap).any()
-
-
-def test_evaluation_refuses_what_is_wrong():
-    box = [[0, 0, 2, 2]]
-    with pytest.raises(ValueError, match="1, 1 and 2 images"):
-        average_precision([box], [[1]], [box, box])
-    with pytest.raises(ValueError, match="at least one object"):
-        average_precision([box], [[1]], [[]])
-    with pytest.raises(ValueError, match=r"scores\[0\] has shape"):
-        average_precision([box], [[1, 2]], [box])
-    with pytest.raises(ValueError, match=r"scores\[0\]\[0\] = nan"):
-        average_precision([box], [[np.nan]], [box])
-    with pytest.raises(ValueError, match=r"overlap = 2"):
-        average_precision([box], [[1]], [box], overlap=2)
-    with pytest.raises(ValueError, match=r"boxes\[0\] = .*xmin < xmax"):
-        non_maximum_suppression([[2, 0, 1, 1]], [1])
-    with pytest.raises(ValueError, match=r"overlap = -1"):
-        non_maximum_suppression(box, [1], overlap=-1)
 
 
 # ---- the detector -------------------------------------------------------------------------------
@@ -323,14 +300,6 @@ def test_a_component_without_objects_is_left_out():
     assert max(map(len, detector.predict(images)[0])) <= 2
 
 
-def test_images_that_objects_fill_are_refused():
-    images = [random_image(i, (63, 63)) for i in range(2)]
-    detector = PartDetector(1, 0, CODES, random_state=0)
-    with pytest.raises(ValueError, match="no location in the images is away"):
-        detector.fit(images, [[[0, 0, 63, 63]]] * 2)
-    assert not hasattr(detector, "roots_")
-
-
 @pytest.mark.parametrize("own", [np.empty((0, 4)), [[0, 0, 3, 3]]], ids=["none", "one"])
 def test_images_too_small_for_a_root_are_skipped(own):
     images, boxes = squares(8)
@@ -338,15 +307,6 @@ def test_images_too_small_for_a_root_are_skipped(own):
     detector = PartDetector(**parameters, random_state=0)
     detector.fit([*images, np.zeros((4, 4))], [*boxes, own])
     assert detector.score(images, boxes) == 1
-
-
-@pytest.mark.parametrize(
-    ("quantizer", "message"), [(CODES, "images are all too small"), (None, "no box is near")]
-)
-def test_images_that_are_all_too_small_are_refused(quantizer, message):
-    detector = PartDetector(1, 0, quantizer, random_state=0)
-    with pytest.raises(ValueError, match=message):
-        detector.fit([np.zeros((4, 4))], [[[0, 0, 3, 3]]])
 
 
 def test_parts_are_learned_where_no_location_is_beyond_the_margin():
@@ -427,37 +387,10 @@ def test_bad_boxes_are_refused_and_change_nothing(boxes, message, fitted):
     assert detector.__dict__ == before
 
 
-def test_parameters_are_checked():
-    images, boxes = scenes(2)
-    with pytest.raises(ValueError, match="2 boxes for n_components = 5"):
-        PartDetector(n_components=5).fit(images, boxes)
-
-
 def test_too_few_planes_are_told():
     images, boxes = scenes(4)
     with pytest.warns(ConvergenceWarning, match="certified gap"):
         PartDetector(**{**FAST, "n_parts": 0, "C": 1e9}).fit(images, boxes)
-
-
-def test_boxes_that_are_sparse_or_complex_are_refused():
-    good, scores = [[[0, 0, 10, 10]]], [[0.9]]
-    matrix = sparse.csr_matrix(np.ones((1, 4)))
-    for boxes, truth, name in ((matrix, good, "boxes"), (good, matrix, "true_boxes")):
-        with pytest.raises(TypeError, match=f"Sparse data was passed for {name}, but dense"):
-            average_precision(boxes, scores, truth)
-    with pytest.raises(TypeError, match="Sparse data was passed for scores, but dense"):
-        average_precision(good, matrix, good)
-    with pytest.raises(TypeError, match=r"Sparse data was passed for boxes\[0\], but dense"):
-        average_precision([matrix], scores, good)
-    complex_boxes = [[[0, 0, 10 + 1j, 10]]]
-    with pytest.raises(ValueError, match=r"Complex data not supported: boxes\[0\]"):
-        average_precision(complex_boxes, scores, good)
-    with pytest.raises(ValueError, match=r"Complex data not supported: true_boxes\[0\]"):
-        average_precision(good, scores, complex_boxes)
-    images = [np.zeros((20, 20))]
-    for boxes, error in ((matrix, TypeError), ([matrix], TypeError), (complex_boxes, ValueError)):
-        with pytest.raises(error, match="boxes"):
-            check_boxes(boxes, images)
 
 
 def test_windows_of_codes_are_learned_from_as_their_codewords():
@@ -475,3 +408,42 @@ def test_windows_of_codes_are_learned_from_as_their_codewords():
     np.testing.assert_allclose(np.sum(a * product), np.sum((G @ plain) ** 2), rtol=1e-4)
     some = np.array([3, 7])
     np.testing.assert_allclose(rows.part(some).scores(product), rows.scores(product)[:, some])
+
+
+# ---- what is refused ----------------------------------------------------------------------------
+
+BOX, GOOD, SCORES = [[0, 0, 2, 2]], [[[0, 0, 10, 10]]], [[0.9]]
+MATRIX, COMPLEX = sparse.csr_matrix(np.ones((1, 4))), [[[0, 0, 10 + 1j, 10]]]
+SMALL = [np.zeros((4, 4))], [[[0, 0, 3, 3]]]
+ROOTS = PartDetector(1, 0, CODES, random_state=0)
+
+REFUSED = [
+    ("scales is empty", lambda: HOGFeatures().pyramid(random_image(0, (16, 16)), [])),
+    *[(message, partial(average_precision, *arguments)) for arguments, message in (
+        (([BOX], [[1]], [BOX, BOX]), "1, 1 and 2 images"),
+        (([BOX], [[1]], [[]]), "at least one object"),
+        (([BOX], [[1, 2]], [BOX]), r"scores\[0\] has shape"),
+        (([BOX], [[np.nan]], [BOX]), r"scores\[0\]\[0\] = nan"),
+        ((MATRIX, SCORES, GOOD), "Sparse data was passed for boxes, but dense"),
+        ((GOOD, SCORES, MATRIX), "Sparse data was passed for true_boxes, but dense"),
+        ((GOOD, MATRIX, GOOD), "Sparse data was passed for scores, but dense"),
+        (([MATRIX], SCORES, GOOD), r"Sparse data was passed for boxes\[0\], but dense"),
+        ((COMPLEX, SCORES, GOOD), r"Complex data not supported: boxes\[0\]"),
+        ((GOOD, SCORES, COMPLEX), r"Complex data not supported: true_boxes\[0\]"))],
+    ("overlap = 2", partial(average_precision, [BOX], [[1]], [BOX], overlap=2)),
+    (r"boxes\[0\] = .*xmin < xmax", partial(non_maximum_suppression, [[2, 0, 1, 1]], [1])),
+    ("overlap = -1", partial(non_maximum_suppression, BOX, [1], overlap=-1)),
+    ("no location in the images is away",
+     partial(ROOTS.fit, [random_image(i, (63, 63)) for i in range(2)], [[[0, 0, 63, 63]]] * 2)),
+    ("images are all too small", partial(ROOTS.fit, *SMALL)),
+    ("no box is near", partial(PartDetector(1, 0, None, random_state=0).fit, *SMALL)),
+    *[("boxes", partial(PartDetector().fit, [np.zeros((20, 20))], boxes))
+      for boxes in (MATRIX, [MATRIX], COMPLEX)],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "call"), REFUSED)
+def test_what_is_bad_is_named(message, call):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+    assert not hasattr(ROOTS, "roots_")

@@ -13,8 +13,11 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import check_param_validation
 
 from histrs.cluster import KMedoids, MetricKMeans
+from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
+from histrs.gaussian_process.kernels import Intersection, Splines
 from histrs.neighbors import MetricKNNClassifier
 from histrs.prototypes import ReducedNN
+from histrs.quantization import ProductQuantizer
 from histrs.spd import CSP, CommonRange, Covariances, SPDProjection, Whitening
 from tests.all_estimators import CASES, COVARIANCES, ROWS, SIGNALS, Case, data
 from tests.helpers import CONTAINERS
@@ -177,7 +180,21 @@ def test_what_is_no_covariance_is_named_and_changes_nothing(case):
     assert_equal(answers(model, X), expected)
 
 
-@each
+MORE = [
+    *CASES,
+    Case(
+        lambda: IntersectionGPClassifier(
+            Intersection("power", feature_weights="ard"), solver="cg", tol=1e-3, random_state=0
+        )
+    ),
+    Case(lambda: IntersectionGPRegressor(Splines(rough_weight=1.0), solver="cg", optimizer=None)),
+    Case(lambda: IntersectionGPRegressor(solver="greedy-block", noise=3.0, optimizer=None)),
+    Case(lambda: IntersectionGPRegressor(solver="coordinate-descent", noise=3.0, optimizer=None)),
+    Case(lambda: ProductQuantizer(2, 4, rotation="opq", n_levels=2, random_state=0)),
+]
+
+
+@pytest.mark.parametrize("case", MORE, ids=name_of)
 def test_any_number_of_threads_gives_the_same_bits(case):
     if "n_jobs" not in case.make().get_params():
         pytest.skip("it starts no threads")

@@ -50,14 +50,6 @@ def test_components_of_many_values_are_nearly_those_of_the_kernel(rng):
     assert gap < 0.05
 
 
-@pytest.mark.parametrize("scale", [1e-310, 1e-150, 1.0, 1e150, 1e307])
-def test_components_have_no_unit(rng, scale):
-    x = rng.normal(size=30)
-    found, expected = components(scale * x), components(x)
-    tolerance = 1e-3 if scale < 1e-300 else 1e-9
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=tolerance)
-
-
 @pytest.mark.parametrize("share", [0.002, 0.01, 0.02, 0.05])
 def test_a_value_of_nearly_all_rows_has_a_cell_of_its_own(rng, share):
     x = rng.random(20_000) * (rng.random(20_000) < share)
@@ -180,23 +172,12 @@ def test_integers_are_classes_unless_said_otherwise(rng):
 
 
 @pytest.mark.parametrize("scale", [1e-290, 1e-12, 1e12, 1e290])
-def test_targets_have_no_unit(rng, scale):
+def test_rows_and_targets_have_no_unit(rng, scale):
     X, y = additive(rng, n=60, d=5)
     expected = SelectRelevant(n_sweeps=10, random_state=0).fit(X, y).probabilities_
-    found = SelectRelevant(n_sweeps=10, random_state=0).fit(X, scale * y).probabilities_
-    np.testing.assert_allclose(found, expected, atol=1e-6)
-
-
-def test_sparse_rows(rng):
-    X, y = additive(rng, n=60, d=6)
-    X[X < 0.3] = 0.0
-    dense = SelectRelevant(n_sweeps=10, random_state=0).fit(X, y)
-    for container in (sparse.csr_matrix, sparse.csc_array, sparse.coo_array):
-        select = SelectRelevant(n_sweeps=10, random_state=0).fit(container(X), y)
-        np.testing.assert_array_equal(select.probabilities_, dense.probabilities_)
-        T = select.transform(container(X))
-        assert sparse.issparse(T)
-        np.testing.assert_array_equal(T.toarray(), dense.transform(X))
+    for rows, targets in ((X, scale * y), (scale * X, y)):
+        found = SelectRelevant(n_sweeps=10, random_state=0).fit(rows, targets).probabilities_
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
 @pytest.mark.slow
@@ -216,15 +197,6 @@ def test_more_rows_than_are_looked_at():
     y = X[:, 5] + 0.2 * rng.normal(size=2200)
     select = SelectRelevant(n_sweeps=2, random_state=0).fit(X, y)
     assert select.get_support(indices=True).tolist() == [5]
-
-
-def test_bad_input(rng):
-    X, _ = additive(rng, n=20, d=3)
-    with pytest.raises(ValueError, match="y has one class"):
-        SelectRelevant().fit(X, np.ones(20, dtype=int))
-    for labels in ([None, "a", 1] * 7, [None, "a"] * 10):
-        with pytest.raises(ValueError, match=r"y\[0\] = None is of type|y is not an array of num"):
-            SelectRelevant().fit(X, np.array(labels[:20], dtype=object))
 
 
 def test_constant_targets_and_columns(rng):
@@ -281,11 +253,3 @@ def test_a_rare_class_is_among_the_rows_that_are_looked_at():
     assert np.argmax(select.probabilities_) == 7
     with pytest.raises(ValueError, match="rows that were drawn have the same y"):
         SelectRelevant(n_sweeps=2, random_state=0).fit(X, np.where(np.arange(6000) == 0, 0.5, 0.0))
-
-
-def test_a_rate_that_is_set_anew_is_checked(rng):
-    X, y = additive(rng, n=20, d=3)
-    select = SelectRelevant(n_sweeps=50, random_state=0).fit(X, y)
-    for fdr in ("a", None, 5, np.nan):
-        with pytest.raises(ValueError, match="'fdr' parameter"):
-            select.set_params(fdr=fdr).get_support()

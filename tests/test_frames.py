@@ -217,6 +217,8 @@ def test_a_column_keeps_its_kind(target, of_polars):
         {"seen": pl.col("seen").cast(pl.Datetime("ns"))},
     ):
         np.testing.assert_allclose(asked(**same), expected, atol=1e-9)
+    as_numbers = asked(doors=(pl.col("doors") > 3).cast(pl.Float64))
+    np.testing.assert_allclose(asked(doors=pl.col("doors") > 3), as_numbers, atol=1e-9)
     for name in frame.columns:
         none = asked(**{name: pl.lit(None)})
         assert np.isfinite(none).all()

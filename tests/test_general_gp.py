@@ -1,6 +1,7 @@
 """Gaussian processes of any kernel by factors of its matrix, against their definition."""
 
 import pickle
+from functools import partial
 
 import numpy as np
 import pytest
@@ -380,31 +381,6 @@ def test_lengths_are_in_units_of_the_rows(rng):
     assert GPRegressor(optimizer=None).fit(np.ones((5, 2)), np.arange(5)).kernel_.length_ == 1.0
 
 
-def test_terms_of_different_rows_are_refused_by_name(rng):
-    X, y = rng.normal(size=(10, 4)), np.arange(10) % 2
-    kernel = Tangent() + Radial()
-    with pytest.raises(ValueError, match=r"Tangent\(\) takes covariances, but Radial"):
-        GPClassifier(kernel).fit(X, y)
-    with pytest.raises(ValueError, match=r"X\[0, .*\] = -.*"):
-        GPRegressor(MinMax() + Linear()).fit(X, y)
-    with pytest.raises(ValueError, match=r"solver='cg' needs a kernel .* Linear\(\) is not one"):
-        GPRegressor(Linear(), solver="cg").fit(X, y)
-    with pytest.raises(ValueError, match="kernel = 'nothing': give a kernel"):
-        GPRegressor("nothing").fit(X, y)
-    with pytest.raises(ValueError, match="shape = 'round': choose one of"):
-        GPRegressor(Radial("round")).fit(X, y)
-    with pytest.raises(ValueError, match=r"length = -1\.0: give a positive number"):
-        GPRegressor(Radial(length=-1.0)).fit(X, y)
-    with pytest.raises(TypeError, match="is neither a kernel nor a positive number"):
-        Radial() + "linear"
-    with pytest.raises(ValueError, match=r"intersection_weight = 1\.5: must be between 0 and 1"):
-        GPRegressor(MinMax(1.5)).fit(np.abs(X), y)
-    with pytest.raises(ValueError, match="n_restarts = -1"):
-        GPRegressor(optimizer=LikelihoodSearch(n_restarts=-1)).fit(X, y)
-    with pytest.raises(ValueError, match="method = 'bfgs'"):
-        GPRegressor(optimizer=LikelihoodSearch("bfgs")).fit(X, y)
-
-
 def test_a_constant_factor_is_the_amplitude(data):
     X, y, _ = data
     kernel = Radial("gaussian", 1.0, "fixed")
@@ -427,20 +403,6 @@ def test_parameters_of_one_term_leave_what_the_other_took(rng):
         assert taken.with_parameters({"k2__variance": size}).k1.mean_sum_ == taken.k1.mean_sum_
 
 
-@pytest.mark.parametrize("name", ["relevance", "ard"])
-def test_weights_of_features_are_not_learned_where_the_matrix_is_formed(name):
-    X = np.random.default_rng(0).random((20, 3))
-    with pytest.raises(ValueError, match=f"feature_weights='{name}'.*give an array of weights"):
-        GPRegressor(Intersection(feature_weights=name) + Radial()).fit(X, X[:, 0])
-
-
-@pytest.mark.parametrize("term", [Intersection, Splines])
-def test_weights_of_features_are_one_for_each(term):
-    X = np.random.default_rng(0).random((20, 3))
-    with pytest.raises(ValueError, match=r"shape \(2,\), and X has 3 features"):
-        GPRegressor(term(feature_weights=[1.0, 2.0])).fit(X, X[:, 0])
-
-
 def test_parameters_of_kernels_are_searched(data):
     X, y, _ = data
     model = GPRegressor(Radial(length=1.0), noise=NOISE, optimizer=None)
@@ -456,9 +418,6 @@ def test_parameters_of_kernels_are_searched(data):
 each = pytest.mark.parametrize
 
 ROWS = np.zeros((2, 2))
-
-
-# ---- factorised systems ------------------------------------------------------------------------
 
 
 # ---- kernels -----------------------------------------------------------------------------------
@@ -490,3 +449,36 @@ def test_noise_far_below_smooth_functions_is_not_drowned(rng, norm):
     found = System(bound=bound, solver=Solver("cg"), **of).solve_targets(y, tol)
     K = kernel.matrix((X, None, 1))
     np.testing.assert_allclose(K @ found.X, K @ exact.X, atol=2e-3 * np.abs(y).max())
+
+
+# ---- what is refused -----------------------------------------------------------------------------
+
+SIGNED = np.random.default_rng(0).normal(size=(20, 4))
+POSITIVE = np.random.default_rng(0).random((20, 3))
+
+REFUSED = [
+    *[(message, partial(GPRegressor(kernel).fit, POSITIVE, POSITIVE[:, 0])) for kernel, message in (
+        *[(Intersection(feature_weights=name) + Radial(),
+           f"feature_weights='{name}'.*give an array of weights") for name in ("relevance", "ard")],
+        *[(term(feature_weights=[1.0, 2.0]), r"shape \(2,\), and X has 3 features")
+          for term in (Intersection, Splines)],
+        (MinMax(1.5), r"intersection_weight = 1\.5: must be between 0 and 1"),
+        ("nothing", "kernel = 'nothing': give a kernel"),
+        (Radial("round"), "shape = 'round': choose one of"),
+        (Radial(length=-1.0), r"length = -1\.0: give a positive number"))],
+    (r"Tangent\(\) takes covariances, but Radial",
+     partial(GPClassifier(Tangent() + Radial()).fit, SIGNED, np.arange(20) % 2)),
+    (r"X\[0, .*\] = -.*", partial(GPRegressor(MinMax() + Linear()).fit, SIGNED, SIGNED[:, 0])),
+    *[(message, partial(GPRegressor(**given).fit, SIGNED, SIGNED[:, 0])) for given, message in (
+        ({"kernel": Linear(), "solver": "cg"},
+         r"solver='cg' needs a kernel .* Linear\(\) is not one"),
+        ({"optimizer": LikelihoodSearch(n_restarts=-1)}, "n_restarts = -1"),
+        ({"optimizer": LikelihoodSearch("bfgs")}, "method = 'bfgs'"))],
+    ("is neither a kernel nor a positive number", lambda: Radial() + "linear"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "call"), REFUSED)
+def test_what_is_bad_is_named(message, call):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import optimize, sparse
+from scipy import optimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
@@ -28,7 +28,6 @@ from histrs.gaussian_process import (
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning import learner as _optimizer
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, SearchSpace
-from histrs.gaussian_process._learning.spectrum import Evaluation
 from histrs.gaussian_process.kernels import Constant, Intersection
 from histrs.testing import histograms
 from tests.helpers import (
@@ -487,26 +486,6 @@ def test_relevance_of_few_features_in_many():
     assert model.feature_weights_[k:].mean() < 0.1 * model.feature_weights_[:k].mean()
 
 
-@each_model
-@pytest.mark.parametrize("solver", ["cholesky", "cg"])
-def test_learning_is_the_same_for_any_number_of_threads(rng, model_class, solver):
-    X, y = rng.random((200, 5)), np.arange(200) % 3
-    options = {
-        "solver": solver,
-        "feature_transform": "power",
-        "feature_weights": "ard",
-        "tol": 1e-3,
-    }
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        models = [build(model_class, n_jobs=n, **options).fit(X, y) for n in (1, 2)]
-        models.append(clone(models[0]).fit(sparse.csr_array(X), y))
-    for model in models[1:2]:
-        np.testing.assert_array_equal(model.theta_, models[0].theta_)
-        np.testing.assert_array_equal(model.dual_coef_, models[0].dual_coef_)
-    np.testing.assert_allclose(models[2].theta_, models[0].theta_, atol=1e-3)
-
-
 def test_history_is_kept(rng):
     X, y = smooth(rng)
     model = IntersectionGPRegressor(
@@ -546,6 +525,22 @@ def test_fixed_hyper_parameters_stay(rng):
     )
     assert (model.noise_, model.amplitude_, model.exponent_) == (0.1, 1.0, 0.5)
     assert not hasattr(model, "optimization_history_")
+
+
+@pytest.mark.parametrize("with_gradient", [True, False])
+def test_a_start_that_fails_says_so_and_further_on_it_is_worse_than_all(with_gradient):
+    def fail(values, names):
+        raise ValueError("not positive definite")
+
+    start = Hyperparameters(np.array([1.0]), np.array([1.0]), GeneralizedKernel())
+    space = SearchSpace(start, {"noise": (1e-3, 1e3), "amplitude": (1e-2, 1e2)})
+    found = _optimizer._Objective(fail, space, None, np.zeros(2), with_gradient)
+    with pytest.raises(ValueError, match="not positive definite"):
+        found(np.zeros(2))
+    found.worst = 7.0
+    # A cliff that a line search comes back from.
+    value = found(np.zeros(2))
+    assert (value[0] if with_gradient else value) == 7.0 + 7.0 + 1.0
 
 
 def test_a_search_that_ends_at_a_bound_says_so(rng):
@@ -719,54 +714,3 @@ def test_some_knots_of_some_features(rng):
     np.testing.assert_allclose(some.values, np.interp(some.knots, every.knots, every.values))
     with pytest.raises(ValueError, match=r"feature 4 is not one of 0 to 3"):
         model.shape_functions([4])
-
-
-def start_at(noise, amplitude):
-    return Hyperparameters(np.array([noise]), np.array([amplitude]), GeneralizedKernel())
-
-
-def objective(function, *, with_gradient=True, record=None):
-    bounds = {"noise": (1e-3, 1e3), "amplitude": (1e-2, 1e2)}
-    space = SearchSpace(start_at(1.0, 1.0), bounds)
-    return _optimizer._Objective(function, space, record, np.zeros(2), with_gradient)
-
-
-def evaluation(value, solved=True):
-    gradient = {"noise": np.array([3.0]), "amplitude": np.array([-5.0])}
-    return Evaluation(value, 0.0, gradient, solved)
-
-
-@pytest.mark.parametrize("with_gradient", [True, False])
-@pytest.mark.parametrize("outcome", ["fails", "not solved", "not a number"])
-def test_where_nothing_is_solved_is_worse_than_all_so_far(outcome, with_gradient):
-    recorded = []
-
-    def function(values, names):
-        if values.noise[0] < 10.0:
-            return evaluation(-7.0 if values.noise[0] < 2.0 else 4.0)
-        if outcome == "fails":
-            raise np.linalg.LinAlgError
-        return evaluation(np.nan if outcome == "not a number" else 1e9, outcome != "not solved")
-
-    found = objective(function, with_gradient=with_gradient, record=lambda *_: recorded.append(1))
-    for theta in (0.0, 1.0):
-        found(np.array([theta, 0.0]))
-    result = found(np.array([3.0, 0.0]))
-    if with_gradient:
-        np.testing.assert_array_equal(result[1], 0.0)
-        result = result[0]
-    # A cliff that a line search comes back from.
-    assert result == 7.0 + 7.0 + 1.0
-    assert len(recorded) == 2
-    assert found.best[0] == -4.0
-
-
-def test_a_start_that_fails_says_so_and_one_that_is_not_solved_counts():
-    def fail(values, names):
-        raise ValueError("not positive definite")
-
-    with pytest.raises(ValueError, match="not positive definite"):
-        objective(fail)(np.zeros(2))
-    value, gradient = objective(lambda *_: evaluation(-2.0, False))(np.zeros(2))
-    assert value == 2.0
-    np.testing.assert_array_equal(gradient, [-3.0, 5.0])

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from histrs.gaussian_process import IntersectionGPClassifier, IntersectionGPRegressor
 from histrs.gaussian_process.kernels import Intersection
-from tests.helpers import assert_close, build, of_terms, solvers
+from tests.helpers import assert_close, build, solvers
 
 pytestmark = pytest.mark.simd_paths
 
@@ -117,23 +117,6 @@ def test_certain_bounds(rng):
     lower, upper = model.std_bounds(T)
     assert np.all(lower <= exact * (1 + 1e-9))
     assert np.all(upper >= exact * (1 - 1e-9))
-
-
-@each("solver", ["cholesky", "cg"])
-def test_rows_that_come_and_go(rng, solver):
-    X, y = data(rng)
-    model, other = pair(X[:50], y[:50], solver=solver, tol=1e-9)
-    T = data(rng, 10)[0]
-    model.partial_fit(X[50:], y[50:]).forget([3, 60])
-    other.partial_fit(with_column(X[50:]), y[50:]).forget([3, 60])
-    assert_close(model.predict(T), other.predict(with_column(T)), 1e-6)
-    kept = np.delete(np.arange(80), [3, 60])
-    anew, _ = pair(X[kept], y[kept], solver=solver, tol=1e-9)
-    # The unit of the targets is that of the first fit.
-    ratio = model.y_std_ / anew.y_std_
-    given = {"noise": GIVEN["noise"] * ratio[0] ** 2, "amplitude": 0.8 * ratio[0] ** 2}
-    anew.set_params(**of_terms(**{**GIVEN, **given}, intercept_variance=C))
-    assert_close(model.predict(T), anew.fit(X[kept], y[kept]).predict(T), 1e-6)
 
 
 @each("n_classes", [2, 3])

@@ -186,20 +186,6 @@ def test_functions_of_features_add_up_to_the_mean(rng, kind):
         np.testing.assert_allclose(np.mean(functions[d].values[at]), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("kind", [GPRegressor, GPClassifier])
-def test_rows_come_and_go(rng, kind):
-    X, y = data(rng)
-    y = y if kind is GPRegressor else y > 0.5
-    model = kind(Intersection(levels=9) + Interactions(2), optimizer=None, tol=1e-9).fit(X, y)
-    before = model.predict(X, return_std=True)[1] if kind is GPRegressor else model.predict_proba(X)
-    model.partial_fit(X[:7] + 0.01, y[:7])
-    model.forget(np.arange(len(y), len(y) + 7))
-    after = model.predict(X, return_std=True)[1] if kind is GPRegressor else model.predict_proba(X)
-    np.testing.assert_allclose(after, before, rtol=1e-6)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_allclose(copy.predict(X), model.predict(X), rtol=1e-9)
-
-
 def test_shifts_and_scales_of_columns_do_not_matter(rng):
     X, y = data(rng)
     T, y_train = X[40:], y[:40]
@@ -208,14 +194,6 @@ def test_shifts_and_scales_of_columns_do_not_matter(rng):
         model = kind(Intersection(levels=9), random_state=0).fit(X[:40], target)
         moved = clone(model).fit(8.0 * X[:40] - 64.0, target)
         np.testing.assert_allclose(model.predict(T), moved.predict(8.0 * T - 64.0), rtol=1e-5)
-
-
-@pytest.mark.parametrize("scale", [1e-300, 1e300])
-def test_values_of_any_size(rng, scale):
-    X, y = data(rng)
-    expected = GPRegressor(Intersection(levels=9), **GIVEN).fit(X, y).predict(X)
-    found = GPRegressor(Intersection(levels=9), **GIVEN).fit(X * scale, y).predict(X * scale)
-    np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
 def test_neighbouring_numbers_have_codes_of_their_own():

@@ -124,18 +124,6 @@ def test_bad_entries_are_named_by_their_place(rng, monkeypatch):
             call()
 
 
-def test_wide_sparse_rows(rng):
-    X, y = counts(rng, 30)
-    narrow = sparse.csr_array(X)
-    wide = sparse.csr_array(
-        (narrow.data, narrow.indices * 100_000_000, narrow.indptr), shape=(30, 2**31 - 1)
-    )
-    expected = MinMaxGPRegressor(**GIVEN, random_state=0).fit(narrow, y).predict(narrow)
-    assert_close(
-        MinMaxGPRegressor(**GIVEN, random_state=0).fit(wide, y).predict(wide), expected, 1e-12
-    )
-
-
 def test_variances_that_overflow_are_refused(rng):
     X, y = rng.random((12, 4)), rng.normal(size=12)
     model = MinMaxGPRegressor(1e6 * MinMax(), noise=1e-3, optimizer=None, random_state=0).fit(X, y)

@@ -177,15 +177,6 @@ def test_labels_are_taken_or_the_error_names_the_wrappers(case):
         model.fit(X, Y + np.arange(3))
 
 
-def test_labels_are_no_classes_of_later_rows(rows):
-    X, Y = rows
-    model = PCARidgeClassifier(8).fit(X, Y)
-    before = model.predict(X)
-    with pytest.raises(ValueError, match="classes is needed"):
-        model.partial_fit(X, np.arange(240) % 4)
-    np.testing.assert_array_equal(model.predict(X), before)
-
-
 def test_rows_of_dask_have_the_labels_of_others(rows):
     da = pytest.importorskip("dask.array")
     X, Y = rows

@@ -73,11 +73,13 @@ def test_names_of_a_data_frame(rng):
         plot_shape_functions(model, ["blue"])
 
 
-def test_names_that_are_given(model):
+def test_names_and_axes_that_are_given(model):
     (ax,) = plot_shape_functions(model, ["c"], feature_names=list("abcdefgh"))
     assert ax.get_title() == "c"
     with pytest.raises(ValueError, match="fitted on columns without names: give feature_names"):
         plot_shape_functions(model, ["c"])
+    with pytest.raises(ValueError, match="1 axes for 2 features"):
+        plot_shape_functions(model, [0, 1], axes=ax)
 
 
 @pytest.mark.parametrize("bands", [True, False])
@@ -112,12 +114,6 @@ def test_one_output_of_several(rng):
         plot_shape_functions(model, output=3)
 
 
-def test_too_few_axes_are_refused(model):
-    _, ax = plt.subplots()
-    with pytest.raises(ValueError, match="1 axes for 2 features"):
-        plot_shape_functions(model, [0, 1], axes=ax)
-
-
 def test_kernel_error_draws_the_bounds():
     domain = (1e-3, 2.0)
     ax = plot_kernel_error(domain, n_components=[1, 2, 3, 5])
@@ -129,9 +125,6 @@ def test_kernel_error_draws_the_bounds():
         for m, error in points:
             model = AdditiveChi2Map(int(m), method=method, domain=domain).fit([[1.0]])
             assert error == model.kernel_error_bound_
-
-
-def test_kernel_error_draws_where_it_is_told():
     _, ax = plt.subplots()
     assert plot_kernel_error(n_components=[3], methods=["power"], ax=ax) is ax
     assert len(ax.lines) == 1

@@ -114,29 +114,34 @@ def test_quantiles_are_those_of_the_normal_distribution(data):
     np.testing.assert_array_equal(one, quantiles[:, 2:])
 
 
-@pytest.mark.parametrize("wrong", [0.0, 1.0, -0.1, np.nan, [[0.5]]])
-def test_a_probability_is_between_0_and_1(data, wrong):
-    X, y, X_star = data
-    with pytest.raises(ValueError, match="probabilities between 0 and 1"):
-        fitted(X, y).predict(X_star, return_quantiles=wrong)
-
-
-def test_one_thing_at_a_time(data):
-    X, y, X_star = data
-    model = fitted(X, y)
-    for asked in (
+WRONG = {
+    "probabilities between 0 and 1": [
+        {"return_quantiles": wrong} for wrong in (0.0, 1.0, -0.1, np.nan, [[0.5]])
+    ],
+    "one of return_std, return_cov": [
         {"return_std": True, "return_cov": True},
         {"return_std": True, "return_quantiles": [0.5]},
         {"return_cov": True, "return_quantiles": [0.5]},
-    ):
-        with pytest.raises(ValueError, match="one of return_std, return_cov"):
-            model.predict(X_star, **asked)
+    ],
+}
 
 
-def test_leave_one_out_without_a_factor_names_the_cure(data):
-    X, y, _ = data
+def test_what_cannot_be_asked_is_named(data):
+    X, y, X_star = data
+    model = fitted(X, y)
+    for message, options in WRONG.items():
+        for asked in options:
+            with pytest.raises(ValueError, match=message):
+                model.predict(X_star, **asked)
     with pytest.raises(ValueError, match=r'solver="cholesky"'):
         fitted(X, y, solver="cg").predict_leave_one_out()
+    for feature in (-1, 4):
+        with pytest.raises(ValueError, match=rf"feature {feature} is not one of 0 to 3"):
+            model.shape_functions([0, feature])
+    assert [function.feature for function in model.shape_functions([3, 0])] == [3, 0]
+    X_star[3, 1] = np.nan
+    with pytest.raises(ValueError, match=r"X\[3, 1\] = NaN"):
+        model.explain(X_star)
 
 
 @pytest.mark.parametrize("smoothness", ["linear", "both"])
@@ -173,22 +178,6 @@ def test_explanations_have_the_terms_of_shape_functions(rng, smoothness, n_targe
         rows = np.zeros((9, 3))
         rows[:, d] = X_star[:, d]
         assert_close(model.explain(rows).values[:, d], found.values[:, d], 1e-9)
-
-
-def test_explanations_name_entries_that_are_none_of_histograms(data):
-    X, y, X_star = data
-    X_star[3, 1] = np.nan
-    with pytest.raises(ValueError, match=r"X\[3, 1\] = NaN"):
-        fitted(X, y).explain(X_star)
-
-
-def test_features_that_are_not_there_are_named(data):
-    X, y, _ = data
-    model = fitted(X, y)
-    for feature in (-1, 4):
-        with pytest.raises(ValueError, match=rf"feature {feature} is not one of 0 to 3"):
-            model.shape_functions([0, feature])
-    assert [function.feature for function in model.shape_functions([3, 0])] == [3, 0]
 
 
 def test_explanations_of_classes_and_frames(data):

@@ -3,13 +3,11 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.linear_model import Ridge
 from sklearn.metrics import log_loss
 
 from histrs.prototypes import RandomSubset
 from histrs.streaming import Moments, PCARidgeClassifier
 from histrs.streaming._classes import SignedTargets
-from histrs.streaming._path import RidgePath
 from histrs.svm import IntersectionSVC
 
 
@@ -54,22 +52,6 @@ def test_probabilities_agree_with_predictions_and_are_calibrated(rng, n_classes,
 def _columns(model, X):
     scores = model.decision_function(X)
     return scores[:, None] if scores.ndim == 1 else scores
-
-
-def test_scores_of_rows_left_out_are_those_of_models_of_the_others(rng):
-    X, y = rng.random((30, 12)), np.arange(30) % 3
-    w = rng.random(30)
-    Y = SignedTargets(np.arange(3))(y)
-    path = RidgePath.of(Moments(12, 3).update(X, Y, w), 12)
-    found = path.left_out([(X, Y, w)], 0.1)
-    expected = [
-        Ridge(0.1)
-        .fit(np.delete(X, i, 0), np.delete(Y, i, 0), np.delete(w, i))
-        .predict(X[i : i + 1])[0]
-        for i in range(30)
-    ]
-    np.testing.assert_allclose(found.scores, expected, rtol=1e-8)
-    np.testing.assert_array_equal(found.indices, y)
 
 
 def test_scores_beyond_single_precision_have_probabilities(rng):

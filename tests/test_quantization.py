@@ -330,14 +330,6 @@ def test_axes_are_dealt_out_with_equal_products(rng):
 
 
 @pytest.mark.parametrize("name", REFINED)
-def test_any_number_of_threads_learns_the_same_rotation_and_levels(digits, name):
-    found = [refined(name, n_jobs=n).fit(digits) for n in (1, 2)]
-    assert found[0].codebooks_.tobytes() == found[1].codebooks_.tobytes()
-    codes = [pq.transform(digits).tobytes() for pq in found]
-    assert codes[0] == codes[1]
-
-
-@pytest.mark.parametrize("name", REFINED)
 @pytest.mark.parametrize("scale", [2.0**-500, 2.0**400])
 def test_rotation_and_levels_do_not_depend_on_units(digits, name, scale):
     expected = refined(name).fit(digits[:200])
@@ -464,12 +456,6 @@ def test_rows_that_are_no_numbers_are_named(digits, name, monkeypatch):
         beyond[41] = np.finfo(np.float32).max * np.sign(pq.rotation_[:, mixed])
         with pytest.raises(ValueError, match=r"X\[41\].*float64"):
             pq.transform(beyond)
-
-
-@pytest.mark.parametrize("n_levels", [0, 65, 2**63])
-def test_so_many_levels_there_are_not(rng, n_levels):
-    with pytest.raises(ValueError, match="'n_levels' parameter of ProductQuantizer"):
-        ProductQuantizer(2, 2, n_levels=n_levels).fit(rng.random((9, 4)))
 
 
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])

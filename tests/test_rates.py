@@ -12,13 +12,7 @@ from sklearn.linear_model import GammaRegressor, PoissonRegressor
 from sklearn.metrics import d2_tweedie_score, mean_poisson_deviance
 from sklearn.model_selection import cross_val_score
 
-from histrs.gaussian_process import (
-    GPRegressor,
-    IntersectionGPRegressor,
-    SPDGPRegressor,
-    TabularGPRegressor,
-)
-from histrs.gaussian_process._likelihoods.families import Bernoulli, Gamma, Poisson
+from histrs.gaussian_process import GPRegressor, IntersectionGPRegressor, SPDGPRegressor
 from histrs.gaussian_process.kernels import Interactions, Intersection, Linear, Radial
 from tests.helpers import assert_close, build
 from tests.oracles import laplace, rates
@@ -86,23 +80,6 @@ def test_is_laplaces_approximation(likelihood, amplitude, dispersion, solver):
     assert_close(np.log(model.predict(others)), expected, 1e-6)
     if solver == "cholesky":
         assert np.isclose(model.log_marginal_likelihood(), evidence, rtol=1e-8)
-
-
-@each("family", [Bernoulli(), Poisson(), Gamma()])
-def test_slopes_are_those_of_densities(family):
-    rng = np.random.default_rng(0)
-    f, step = rng.normal(size=50), 1e-6
-    y = rng.random(50) < 0.5 if isinstance(family, Bernoulli) else rng.gamma(2.0, size=50)
-    differences = (family.density(y, f + step) - family.density(y, f - step)) / (2.0 * step)
-    assert np.allclose(family.slope(y, f), differences, atol=1e-8)
-
-
-@each(("family", "mean"), [(Poisson(), np.exp), (Gamma(), np.exp)])
-def test_information_is_less_the_mean_curvature(family, mean):
-    f, step = np.linspace(-2.0, 2.0, 9), 1e-5
-    # Second derivatives are linear in targets: that of the mean target is the mean one.
-    slopes = [family.slope(mean(f), f + move) for move in (step, -step)]
-    assert np.allclose(family.curvature(f), -(slopes[0] - slopes[1]) / (2.0 * step), atol=1e-6)
 
 
 @each(("likelihood", "peer"), [("poisson", PoissonRegressor), ("gamma", GammaRegressor)])
@@ -388,7 +365,3 @@ def test_dask_arrays_have_gaussian_noise():
     X, y, _, _ = sample("poisson", 20)
     with pytest.raises(ValueError, match="dask array does not work with likelihood='poisson'"):
         IntersectionGPRegressor(likelihood="poisson").fit(dask.from_array(X, chunks=10), y)
-
-
-def test_blends_have_no_such_parameter():
-    assert "likelihood" not in TabularGPRegressor().get_params()

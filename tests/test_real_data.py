@@ -117,13 +117,6 @@ def test_iterations_end_at_the_exact_solution(problem, exact, preconditioner):
     assert_close(variance, variances[:20], 1e-5)
 
 
-def test_single_precision_says_the_same(problem, exact):
-    model = build_plain(IntersectionGPClassifier, solver="cholesky", **problem.parameters)
-    model.fit(problem.X.astype(np.float32), problem.y)
-    scores = exact.decision_function(problem.X_star)
-    assert_close(model.decision_function(problem.X_star.astype(np.float32)), scores, 1e-4)
-
-
 def test_tables_lose_no_accuracy(problem, exact):
     model = build_plain(
         IntersectionGPClassifier, n_bins=100, solver="cholesky", **problem.parameters

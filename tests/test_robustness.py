@@ -249,13 +249,6 @@ def test_more_rows_than_the_row_index_holds():
         _histrs.SortedColumns(X, 1)
 
 
-@pytest.mark.parametrize("n_columns", [2**31, 2**40, 2**62])
-def test_more_columns_than_the_column_index_holds(n_columns):
-    parts = (np.ones(1), np.zeros(1, dtype=np.int32), np.array([0, 1]), n_columns)
-    with pytest.raises(ValueError, match=r"columns.*(hash|select)"):
-        _histrs.SortedColumns(parts, 1)
-
-
 # ---- anything at all ---------------------------------------------------------------------------
 
 number_dtypes = st.one_of(
@@ -742,24 +735,3 @@ def test_threads_fit_at_once(rng):
         fitted = list(pool.map(lambda model, p: clone(model).fit(*p), models, problems))
     for model, p, actual in zip(models, problems, fitted, strict=True):
         np.testing.assert_array_equal(actual.dual_coef_, model.fit(*p).dual_coef_)
-
-
-# ---- frames, pipelines, searches ---------------------------------------------------------------
-
-
-@each_model
-@pytest.mark.parametrize(
-    "dtype",
-    ["float32", "int64", "Int64", "Float64", "boolean", pd.SparseDtype(float, 0.0)],
-    ids=str,
-)
-def test_frames_of_any_dtype(model_class, data, dtype):
-    X, y = data
-    X = np.minimum(np.rint(X), 1.0)
-    model = build_plain(model_class, solver="cholesky").fit(X, y)
-    expected = model.latent_mean_and_variance(X)
-    frame = pd.DataFrame(X).astype(dtype)
-    for actual, value in zip(
-        model.fit(frame, y).latent_mean_and_variance(frame), expected, strict=True
-    ):
-        assert_close(actual, value, 1e-6 if actual.dtype == np.float32 else 1e-10)

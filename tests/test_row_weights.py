@@ -200,39 +200,6 @@ def test_likeliest_noise_is_that_of_an_average_row():
     assert errors[0] < 0.7 * errors[1]
 
 
-# ---- online updates ---------------------------------------------------------------------------
-
-
-@each("weighted", ["all", "first", "further"])
-@each("solver", SOLVERS.values(), ids=SOLVERS)
-def test_rows_that_come_and_go(solver, weighted):
-    X, y, weights = sample()
-    weights /= weights[:40].mean()
-    weights[:40] = 1.0 if weighted == "further" else weights[:40]
-    weights[40:] = 1.0 if weighted == "first" else weights[40:]
-    model = build(
-        IntersectionGPRegressor,
-        feature_weights=None,
-        intercept_variance=0.0,
-        variance="exact",
-        **{**GIVEN, **solver},
-    ).fit(X[:40], y[:40], None if weighted == "further" else weights[:40])
-    model.predict(X[:2], return_std=True)
-    further = None if weighted == "first" else weights[40:]
-    model.partial_fit(X[40:], y[40:], further).forget([3, 5, 50])
-    kept = np.delete(np.arange(len(X)), [3, 5, 50])
-    learned = model.sample_weight_fit_[model._given.learned]
-    np.testing.assert_allclose(learned, weights[kept], rtol=1e-12)
-    z = (y[kept] - np.average(y[kept], weights=weights[kept])) / model.y_std_[0]
-    K = intersection.intersection_kernel(X[kept])
-    want, variance = oracle.condition(
-        K, K, np.diag(K), z, weights[kept], GIVEN["noise"], GIVEN["amplitude"]
-    )
-    mean, std = model.predict(X[kept], return_std=True)
-    np.testing.assert_allclose((mean - model.y_mean_[0]) / model.y_std_[0], want, atol=1e-7)
-    np.testing.assert_allclose(std / model.y_std_[0], np.sqrt(variance + 0.3), rtol=1e-6)
-
-
 # ---- what weights mean ------------------------------------------------------------------------
 
 
@@ -276,7 +243,6 @@ def test_rows_of_no_weight_are_not_there_and_units_do_not_matter(model_class):
     without = model_class(random_state=0).fit(rows[kept], y[kept], 54321.9 * weights[kept])
     plain = model_class(random_state=0).fit(rows[kept], y[kept])
     np.testing.assert_allclose(answers(model, rows), answers(without, rows), rtol=1e-6)
-    assert not np.allclose(answers(model, rows), answers(plain, rows), rtol=1e-3)
     equal = model_class(random_state=0).fit(rows[kept], y[kept], np.full(kept.sum(), 3.0))
     assert equal.sample_weight_fit_ is None if hasattr(equal, "sample_weight_fit_") else True
     np.testing.assert_array_equal(answers(equal, rows), answers(plain, rows))

@@ -1,7 +1,5 @@
 """Additive Gaussian processes of smooth functions, of targets and of classes."""
 
-import pickle
-
 import numpy as np
 import pytest
 from scipy import sparse
@@ -164,37 +162,6 @@ def test_the_gradient_is_that_of_the_likelihood(data, smoothness, options):
     assert_slope(model, theta, 1e-4 if options["solver"] == "cholesky" else 3e-3, 1e-4, step=1e-4)
 
 
-@pytest.mark.parametrize(("smoothness", "rough"), KINDS)
-@pytest.mark.parametrize("options", SOLVERS)
-def test_rows_that_come_and_go(data, smoothness, rough, options):
-    X, y, X_star = data
-    weight = np.random.default_rng(1).uniform(0.5, 2.0, len(X))
-    scale = 1 / np.maximum(X.std(axis=0), 1e-3)
-    model = make(smoothness, rough, feature_weights=scale, **options)
-    online = clone(model).fit(X[:50], y[:50], sample_weight=weight[:50])
-    online.partial_fit(X[50:], y[50:], sample_weight=weight[50:])
-    unit = online.y_std_[0]
-    mean, std = online.predict(X_star, return_std=True)
-
-    def expected(X, y, weight):
-        noise = 0.1 / weight
-        centre = np.average(y, weights=weight)
-        A = np.linalg.inv(covariance(online, X, X, X, weight) + np.diag(noise))
-        k = covariance(online, X, X_star, X, weight)
-        left = np.diag(covariance(online, X_star, X_star, X, weight) - k.T @ A @ k)
-        return centre + k.T @ A @ (y - centre), unit * np.sqrt(left + 0.1)
-
-    for found, wanted in zip((mean, std), expected(X, y, weight), strict=True):
-        np.testing.assert_allclose(found, wanted, rtol=1e-6)
-    online.forget([0, 3, 77])
-    kept = np.delete(np.arange(80), [0, 3, 77])
-    wanted = expected(X[kept], y[kept], weight[kept])
-    for found, each in zip(online.predict(X_star, return_std=True), wanted, strict=True):
-        np.testing.assert_allclose(found, each, rtol=1e-6)
-    again = pickle.loads(pickle.dumps(online))
-    np.testing.assert_allclose(again.predict(X_star), wanted[0], rtol=1e-6)
-
-
 @pytest.mark.parametrize("smoothness", ["cubic", "both"])
 def test_iterations_are_few_and_deviations_right(smoothness):
     rng = np.random.default_rng(0)
@@ -278,16 +245,6 @@ def test_awkward_rows(data):
     scaled = clone(model).set_params(kernel=Splines(feature_weights="scale")).fit(X * 1e150, y)
     plain = clone(model).set_params(kernel=Splines(feature_weights="scale")).fit(X, y)
     np.testing.assert_allclose(scaled.predict(X * 1e150), plain.predict(X), rtol=1e-6)
-
-
-def test_threads_do_not_matter(data):
-    X, y, X_star = data
-    model = IntersectionGPRegressor(
-        Splines(rough_weight=1.0), solver="cg", optimizer=None, random_state=0
-    )
-    found = [clone(model).set_params(n_jobs=n).fit(X, y).predict(X_star) for n in (1, 2, 7)]
-    assert np.array_equal(found[0], found[1])
-    assert np.array_equal(found[0], found[2])
 
 
 @pytest.mark.parametrize(("smoothness", "rough"), KINDS)
@@ -436,30 +393,6 @@ def test_regression_of_labels_less_their_means(smoothness, rough, solver, n_clas
     np.testing.assert_array_equal(
         model.classes_[probabilities.argmax(axis=1)], model.predict(others)
     )
-
-
-@EACH_KIND
-@EACH_SOLVER
-@pytest.mark.parametrize("likelihood", ["gaussian", "bernoulli"])
-def test_labelled_rows_that_come_and_go(smoothness, rough, solver, likelihood):
-    X, y, w, others = sample()
-    kept = np.delete(np.arange(60), [0, 7, 50])
-    # Weights count in the unit of the first fit, which is that of all rows.
-    first, later = kept[kept < 40], kept[kept >= 40]
-    w[40:] *= (len(kept) * w[:40].mean() - w[first].sum()) / w[later].sum()
-    options = {"likelihood": likelihood, "feature_weights": [1.0, 0.5, 0.1]}
-    model = classifier(smoothness, rough, solver, **options).fit(X[:40], y[:40], w[:40])
-    model.partial_fit(X[40:], y[40:], sample_weight=w[40:]).forget([0, 7, 50])
-    whole = classifier(smoothness, rough, solver, **options).fit(X[kept], y[kept], w[kept])
-    found, expected = (m.latent_mean_and_variance(others) for m in (model, whole))
-    for one, other in zip(found, expected, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-6)
-    again = pickle.loads(pickle.dumps(model))
-    np.testing.assert_allclose(again.predict_proba(others), model.predict_proba(others), atol=1e-7)
-    for one, other in zip(
-        again.latent_mean_and_variance(others), model.latent_mean_and_variance(others), strict=True
-    ):
-        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from histrs import _histrs
@@ -114,15 +113,6 @@ def test_dependent_right_hand_sides(A, rng, method, block):
 
 
 @each_method
-def test_each_column_has_its_own_tolerance(A, rng, method):
-    B = rng.normal(size=(80, 3))
-    tol = np.array([1e-2, 1e-6, 1e-10])
-    solution, _ = solve(A, B, method=method, tol=tol)
-    assert (solution.residual <= tol).all()
-    assert solution.n_iter[0] < solution.n_iter[2]
-
-
-@each_method
 def test_starts_where_it_is_told(A, rng, method):
     B = rng.normal(size=(80, 3))
     exact = np.linalg.solve(A, B)
@@ -137,6 +127,15 @@ def test_starts_where_it_is_told(A, rng, method):
     assert near.n_iter.max() < far.n_iter.max()
     assert_close(near.X, exact, 1e-7)
     np.testing.assert_array_equal(given_start, exact)
+
+
+@each_method
+def test_each_column_has_its_own_tolerance(A, rng, method):
+    B = rng.normal(size=(80, 3))
+    tol = np.array([1e-2, 1e-6, 1e-10])
+    solution, _ = solve(A, B, method=method, tol=tol)
+    assert (solution.residual <= tol).all()
+    assert solution.n_iter[0] < solution.n_iter[2]
 
 
 @each_method
@@ -375,13 +374,6 @@ def test_preconditioners_cut_iterations(rng):
     assert n_iter["pivoted Cholesky"] < n_iter["identity"] / 2
 
 
-@each_method
-def test_a_tolerance_below_rounding_ends(A, rng, method):
-    solution, _ = solve(A, rng.normal(size=(80, 2)), method=method, tol=1e-30, max_iter=500)
-    assert (solution.residual < 1e-10).all()
-    assert solution.stagnated
-
-
 # ---- the solvers that the paper compares with ----------------------------------------------------
 
 NAMES = ["coordinate-descent", "greedy-block"]
@@ -441,15 +433,6 @@ def test_stopping_early_warns_with_the_residual(name, rng):
     left = np.max(np.abs(y - y.mean() - K @ model.dual_coef_[:, 0]))
     assert model.residual_[0] == pytest.approx(left)
     assert model.n_iter_ == 2
-
-
-@each_solver
-def test_threads_do_not_matter(name):
-    X, y = load_digits(n_class=5, return_X_y=True)
-    model = build_plain(IntersectionGPClassifier, noise=300.0, tol=1e-2, solver=name)
-    fits = [model.set_params(n_jobs=n).fit(X[:50], y[:50]).dual_coef_ for n in (1, 2, 7)]
-    for other in fits[1:]:
-        np.testing.assert_array_equal(other, fits[0])
 
 
 @given(n=st.integers(1, 20), size=st.integers(1, 25), seed=st.integers(0, 99))

@@ -182,14 +182,6 @@ def test_solve_is_the_pseudo_inverse(rng, kernel, spacing):
     )
 
 
-@pytest.mark.parametrize("shape", [(3,), (5, 2), (4, 2, 1), ()])
-def test_vectors_of_another_length_are_refused(shape):
-    product = SparseAdditiveMap(n_knots=4).fit([[1.0]]).inner_product_
-    for operation in (product.matmul, product.solve):
-        with pytest.raises(ValueError, match="give 4 rows"):
-            operation(np.ones(shape))
-
-
 # ---- what they approximate ----------------------------------------------------------------------
 
 

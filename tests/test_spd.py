@@ -1,15 +1,18 @@
 """Covariance matrices: distances, kernels, descriptors and projections, each by its definition."""
 
 import warnings
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import sparse
 from sklearn import covariance
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
+from histrs.gaussian_process import SPDGPRegressor
 from histrs.metrics import (
     airm_distances,
     airm_kernel,
@@ -19,7 +22,11 @@ from histrs.metrics import (
 )
 from histrs.prototypes import CovarianceCompressor
 from histrs.spd import (
+    CSP,
     MDM,
+    CommonRange,
+    Covariances,
+    Potato,
     SPDProjection,
     TangentSpace,
     Whitening,
@@ -30,6 +37,7 @@ from histrs.testing import spd_matrices
 from histrs.testing._common import LAYOUTS, lay_out
 from tests.helpers import wishart
 from tests.oracles import spd as oracle
+from tests.test_spd_signals import trials
 
 pytestmark = pytest.mark.simd_paths
 
@@ -241,39 +249,6 @@ def test_rounding_of_symmetry_is_forgiven(rng, metric):
     np.testing.assert_allclose(fast(noisy), fast(symmetric(noisy)), rtol=1e-12, atol=1e-14)
 
 
-@each_distance
-@pytest.mark.parametrize(
-    ("X", "Y", "message"),
-    [
-        (np.ones((2, 10)), None, "X has 10 columns, which is not a square number"),
-        (np.ones((2, 3, 4)), None, r"X has shape \(2, 3, 4\): give square matrices"),
-        (np.ones((2, 2, 2, 2)), None, "give square matrices"),
-        (np.ones((2, 0, 0)), None, "at least one row"),
-        (np.eye(2)[None], np.eye(3)[None], "rows of a matrix of Y is 3, expected 2"),
-        (np.eye(2), None, "X has 2 columns"),
-        ([[1.0, "a", "b", 1.0]], None, r"X\[:, 1\] holds text .*such as 'a'"),
-        (np.eye(2)[None] * 1j, None, "Complex data not supported"),
-        ([np.eye(2), np.eye(3)], None, r"X\[1\] has shape \(3, 3\), and X\[0\] \(2, 2\)"),
-        (np.eye(2)[None], [np.eye(2), np.eye(1)], r"Y\[1\] has shape \(1, 1\), and Y\[0\]"),
-    ],
-)
-def test_bad_shapes_and_types(metric, X, Y, message):
-    with pytest.raises(ValueError, match="(?s)" + message):
-        DISTANCES[metric][0](X, Y)
-
-
-@each_distance
-def test_bad_pairs(rng, metric):
-    fast, _ = DISTANCES[metric]
-    X = wishart(rng, 3, 2)
-    with pytest.raises(ValueError, match="give Y"):
-        fast(X, paired=True)
-    with pytest.raises(ValueError, match="number of matrices of Y is 2, expected 3"):
-        fast(X, X[:2], paired=True)
-    with pytest.raises(ValueError, match="n_jobs == 0"):
-        fast(X, n_jobs=0)
-
-
 def test_matrices_too_far_apart_are_named():
     X = np.stack([np.eye(2), np.diag([1.0, 1e-10])])
     Y = np.stack([np.eye(2), np.diag([1e-10, 1.0])])
@@ -308,19 +283,6 @@ def test_project_to_spd_of_other_forms(rng):
     single = project_to_spd(X.astype(np.float32))
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, P, rtol=1e-4, atol=1e-5)
-
-
-def test_project_to_spd_refuses(rng):
-    X = wishart(rng, 3, 2)
-    for floor in (0.0, -1.0, 1.5, np.nan):
-        with pytest.raises(ValueError, match=r"floor = .* is out of range.*\(0, 1\]"):
-            project_to_spd(X, floor=floor)
-    X[1] *= -1
-    with pytest.raises(ValueError, match=r"X\[1\] has no positive eigenvalue"):
-        project_to_spd(X)
-    X[1, 0, 1] = np.nan
-    with pytest.raises(ValueError, match=r"X\[1, 0, 1\] = NaN"):
-        project_to_spd(X)
 
 
 # ---- descriptors -------------------------------------------------------------------------------
@@ -395,34 +357,6 @@ def test_dtypes_of_descriptors(rng):
     assert single.dtype == np.float32
     np.testing.assert_allclose(single, X, rtol=1e-6, atol=1e-6)
     np.testing.assert_array_equal(covariance_descriptors(list(F)), X)
-
-
-@pytest.mark.parametrize(
-    ("F", "arguments", "message"),
-    [
-        ([[[1.0, 2.0]]], {}, r"F\[0\] has 1 sample"),
-        ([], {}, "no sets"),
-        (np.ones((3, 2)), {}, r"a single set f is f\[None\]"),
-        (3, {}, "not a sequence"),
-        ([np.ones((3, 2)), np.ones((3, 4))], {}, r"F\[1\] has 4 features, but F\[0\] has 2"),
-        ([np.ones((3, 2)), [[1.0, np.nan]] * 2], {}, r"F\[1\]\[0, 1\] = NaN"),
-        (np.ones((1, 3, 2)), {"shrinkage": 1.5}, "shrinkage = 1.5 is not known"),
-        (np.ones((1, 3, 2)), {"shrinkage": "lw"}, "shrinkage = 'lw' is not known"),
-        (np.ones((5, 5, 2)), {"regions": [(0, 0, 6, 2)]}, r"regions\[0\] = \[0, 0, 6, 2\] is not"),
-        (np.ones((5, 5, 2)), {"regions": [(0, 0, 1, 1)]}, "at least 2 pixels"),
-        (np.ones((5, 5, 2)), {"regions": [(0.0, 0, 3, 2)]}, "whole numbers"),
-        (np.ones((5, 5)), {"regions": [(0, 0, 3, 2)]}, "regions are of an image"),
-        (np.full((5, 5, 1), np.inf), {"regions": [(0, 0, 3, 2)]}, r"F\[0, 0, 0\] = inf"),
-        (
-            np.ones((5, 5, 2)),
-            {"regions": [(0, 0, 3, 2)], "shrinkage": "lwf"},
-            "needs the samples of each set",
-        ),
-    ],
-)
-def test_descriptors_refuse(F, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        covariance_descriptors(F, **arguments)
 
 
 # ---- supervised projection ---------------------------------------------------------------------
@@ -618,23 +552,18 @@ def test_pairs_too_far_apart_have_no_distance():
     np.testing.assert_array_equal(np.isnan(of_pairs), [False, True, False])
 
 
-def test_other_errors_remain(rng):
-    X = wishart(rng, 3, 4)
-    with pytest.raises(ValueError, match='"raise" or "nan"'):
-        jbld_distances(X, on_error="warn")
-    with pytest.raises(ValueError, match="number of rows"):
-        jbld_distances(X, wishart(rng, 3, 2), on_error="nan")
-    with pytest.raises(ValueError, match="number of matrices"):
-        jbld_distances(X, X[:2], paired=True, on_error="nan")
-    with pytest.raises(ValueError, match="give Y"):
-        jbld_distances(X, paired=True, on_error="nan")
-
-
 # ---- what is given by mistake ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    "model", [MDM(), TangentSpace(), Whitening(), CovarianceCompressor(1, random_state=0)]
+    "model",
+    [
+        MDM(),
+        TangentSpace(),
+        Whitening(),
+        CovarianceCompressor(1, random_state=0),
+        SPDGPRegressor(optimizer=None),
+    ],
 )
 def test_a_single_matrix_and_raw_signals_are_recognised(rng, model):
     X, y = classes(rng)
@@ -645,3 +574,111 @@ def test_a_single_matrix_and_raw_signals_are_recognised(rng, model):
     with pytest.raises(ValueError, match=r"Signals of shape .* become matrices by spd\.Covar"):
         call(rng.standard_normal((5, 4, 30)))
     assert len(call(X[:1])) == 1
+
+
+# ---- what is refused ---------------------------------------------------------------------------
+
+TWO, THREE = wishart(np.random.default_rng(0), 3, 2), wishart(np.random.default_rng(1), 60, 3)
+HALVES = np.arange(60) % 2
+FAR = np.stack([np.eye(3), np.diag([1.0, 1e20, 1e-20])])
+SIGNALS = trials(np.random.default_rng(0))
+
+
+class Epochs:
+    """What MNE hands out."""
+
+    def get_data(self):
+        raise AssertionError
+
+
+def with_value(table, place, value):
+    table = table.copy()
+    table[place] = value
+    return table
+
+
+REFUSED = [
+    *[(message, partial(distances, X, **options)) for distances in (airm_distances, jbld_distances)
+      for X, options, message in (
+          (np.ones((2, 10)), {}, "X has 10 columns, which is not a square number"),
+          (np.ones((2, 3, 4)), {}, r"X has shape \(2, 3, 4\): give square matrices"),
+          (np.ones((2, 2, 2, 2)), {}, "give square matrices"),
+          (np.ones((2, 0, 0)), {}, "at least one row"), (np.eye(2), {}, "X has 2 columns"),
+          (TWO, {"Y": np.eye(3)[None]}, "rows of a matrix of Y is 3, expected 2"),
+          ([[1.0, "a", "b", 1.0]], {}, r"X\[:, 1\] holds text .*such as 'a'"),
+          (TWO * 1j, {}, "Complex data not supported"),
+          ([np.eye(2), np.eye(3)], {}, r"X\[1\] has shape \(3, 3\), and X\[0\] \(2, 2\)"),
+          (TWO, {"Y": [np.eye(2), np.eye(1)]}, r"Y\[1\] has shape \(1, 1\), and Y\[0\]"),
+          (TWO, {"paired": True}, "give Y"), (TWO, {"n_jobs": 0}, "n_jobs == 0"),
+          (TWO, {"Y": TWO[:2], "paired": True}, "number of matrices of Y is 2, expected 3"),
+          (TWO, {"on_error": "warn"}, '"raise" or "nan"'),
+          (TWO, {"Y": THREE, "on_error": "nan"}, "number of rows"),
+          (TWO, {"Y": TWO[:2], "paired": True, "on_error": "nan"}, "number of matrices"),
+          (TWO, {"paired": True, "on_error": "nan"}, "give Y"))],
+    *[(r"floor = .* is out of range.*\(0, 1\]", partial(project_to_spd, TWO, floor=floor))
+      for floor in (0.0, -1.0, 1.5, np.nan)],
+    (r"X\[1\] has no positive eigenvalue", lambda: project_to_spd(with_value(TWO, 1, -TWO[1]))),
+    (r"X\[1, 0, 1\] = NaN", lambda: project_to_spd(with_value(TWO, (1, 0, 1), np.nan))),
+    *[(message, partial(covariance_descriptors, F, **options)) for F, options, message in (
+          ([[[1.0, 2.0]]], {}, r"F\[0\] has 1 sample"), ([], {}, "no sets"),
+          (np.ones((3, 2)), {}, r"a single set f is f\[None\]"), (3, {}, "not a sequence"),
+          ([np.ones((3, 2)), np.ones((3, 4))], {}, r"F\[1\] has 4 features, but F\[0\] has 2"),
+          ([np.ones((3, 2)), [[1.0, np.nan]] * 2], {}, r"F\[1\]\[0, 1\] = NaN"),
+          (np.ones((1, 3, 2)), {"shrinkage": 1.5}, "shrinkage = 1.5 is not known"),
+          (np.ones((1, 3, 2)), {"shrinkage": "lw"}, "shrinkage = 'lw' is not known"),
+          (np.ones((5, 5, 2)), {"regions": [(0, 0, 6, 2)]}, r"regions\[0\] = \[0, 0, 6, 2\] is n"),
+          (np.ones((5, 5, 2)), {"regions": [(0, 0, 1, 1)]}, "at least 2 pixels"),
+          (np.ones((5, 5, 2)), {"regions": [(0.0, 0, 3, 2)]}, "whole numbers"),
+          (np.ones((5, 5)), {"regions": [(0, 0, 3, 2)]}, "regions are of an image"),
+          (np.full((5, 5, 1), np.inf), {"regions": [(0, 0, 3, 2)]}, r"F\[0, 0, 0\] = inf"),
+          (np.ones((5, 5, 2)), {"regions": [(0, 0, 3, 2)], "shrinkage": "lwf"},
+           "needs the samples of each set"))],
+    ("reference has 2 rows, and the matrices of X have 3",
+     lambda: TangentSpace(np.eye(2)).fit(THREE)),
+    ("^reference is not positive definite", lambda: TangentSpace(-np.eye(3)).fit(THREE)),
+    ("sample_weight", lambda: TangentSpace().fit(THREE, sample_weight=[1.0])),
+    ("rows of 6 coordinates",
+     lambda: TangentSpace().fit(THREE).inverse_transform(np.ones((2, 5)))),
+    (r"X\[1\] is too far from the reference", lambda: TangentSpace().fit(THREE).transform(FAR)),
+    (r"domain has shape \(2,\), expected \(60,\)", lambda: Whitening().fit(THREE, domain=[1, 2])),
+    ("give domain",
+     lambda: Whitening().fit(THREE, domain=["a", "b"] * 30).partial_fit(THREE[:3])),
+    (r"domain\[0\] is NaN", lambda: Whitening().fit(THREE, domain=[np.nan, 0.0] * 30)),
+    *[(r"X\[3, 2, 17\] = .*drop trial 3, or interpolate channel 2",
+       partial(Covariances().fit_transform, with_value(SIGNALS, (3, 2, 17), value)))
+      for value in (np.nan, np.inf, -np.inf)],
+    *[(r"X\[2\] has values whose squares overflow",
+       partial(Covariances().fit_transform, with_value(X, 2, size * X[2])))
+      for X, size in ((SIGNALS, 1e200), (np.float32(SIGNALS), 1e25))],
+    *[(message, partial(Covariances().fit, X)) for X, message in (
+          (SIGNALS[0], r"shape \(n_trials, n_channels, n_times\); a single trial x is x\[None\]"),
+          (np.ones((4, 50, 2, 2)), r"shape \(n_trials, n_channels, n_times\)\."),
+          (np.ones((4, 3, 1)), "two times"), (sparse.eye_array(3), "Sparse data"),
+          ([np.ones((3, 9)), np.ones((3, 8))], r"X\[1\] has shape \(3, 8\), and X\[0\] \(3, 9\)"),
+          (Epochs(), r"give its signals, X\.get_data\(\)"))],
+    ("X has 3 channels, but Covariances was fitted with 4",
+     lambda: Covariances().fit(SIGNALS).transform(SIGNALS[:, :3])),
+    ("no direction in which all matrices have variance",
+     lambda: CommonRange().fit(Covariances("scm").fit_transform(
+         trials(np.random.default_rng(0), 20, 8, 5)))),
+    (r"X\[0, 0, 0\] = -1: the variance", lambda: CommonRange().fit(-np.eye(3)[None])),
+    (r"shape \(n, 3, 3\)",
+     lambda: CommonRange().fit(np.eye(3)[None]).inverse_transform(np.eye(2)[None])),
+    ("y has 1 class", lambda: CSP().fit(THREE, np.zeros(60))),
+    ("Complex data not supported", lambda: CSP().fit(THREE * 1j, HALVES)),
+    (r"X\[7\] has a variance of -.* in filter 0",
+     lambda: CSP().fit(THREE, HALVES).transform(with_value(THREE, 7, -THREE[7]))),
+    (r"X\[3\] overflow",
+     lambda: CSP(log=False).fit(1e-200 * THREE, HALVES).transform(
+         with_value(THREE, 3, 1e200 * THREE[3]))),
+    (r"X has 1 sample\(s\) that are clean, of 1", lambda: Potato().fit(THREE[:1])),
+    ("raise threshold", lambda: Potato(threshold=0.01).fit(THREE)),
+    ("equally far from their mean", lambda: Potato().fit(np.tile(np.eye(3), (5, 1, 1)))),
+]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:X has .* times of .* channels")
+@pytest.mark.parametrize(("message", "call"), REFUSED)
+def test_what_is_bad_is_named(message, call):
+    with pytest.raises((ValueError, TypeError), match="(?s)" + message):
+        call()

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import sparse
 from scipy.optimize import minimize
 from sklearn import covariance
 from sklearn.base import clone
@@ -79,16 +78,6 @@ def test_an_offset_costs_no_digits(rng):
     np.testing.assert_allclose(Covariances("scm").fit_transform(X + 1e6), C, rtol=1e-8, atol=1e-8)
 
 
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_values_that_are_no_numbers_are_named(rng, value):
-    X = trials(rng)
-    X[3, 2, 17] = value
-    with pytest.raises(
-        ValueError, match=r"X\[3, 2, 17\] = .*drop trial 3, or interpolate channel 2"
-    ):
-        Covariances().fit(X).transform(X)
-
-
 def test_constant_channels_are_named(rng):
     X = trials(rng)
     X[1, 2] = 0.1
@@ -98,49 +87,6 @@ def test_constant_channels_are_named(rng):
     assert np.abs(C[1, 2]).max() < 1e-20
     with pytest.warns(UserWarning, match=r"Channel 2 of trial 1 is constant: a variance of 0"):
         Covariances().fit_transform(X[:3])
-
-
-def test_values_too_large_to_square_are_named(rng):
-    X = trials(rng)
-    X[2] *= 1e200
-    with pytest.raises(ValueError, match=r"X\[2\] has values whose squares overflow"):
-        Covariances().fit_transform(X)
-    X = trials(rng, dtype=np.float32)
-    X[4] *= 1e25
-    with pytest.raises(ValueError, match=r"X\[4\] has values whose squares overflow"):
-        Covariances().fit_transform(X)
-
-
-class Epochs:
-    """What MNE hands out."""
-
-    def get_data(self):
-        raise AssertionError
-
-
-@pytest.mark.parametrize(
-    ("X", "message"),
-    [
-        (
-            np.ones((4, 50)),
-            r"shape \(n_trials, n_channels, n_times\); a single trial x is x\[None\]",
-        ),
-        (np.ones((4, 50, 2, 2)), r"shape \(n_trials, n_channels, n_times\)\."),
-        (np.ones((4, 3, 1)), "two times"),
-        ([np.ones((3, 9)), np.ones((3, 8))], r"X\[1\] has shape \(3, 8\), and X\[0\] \(3, 9\)"),
-        (Epochs(), r"give its signals, X\.get_data\(\)"),
-        (sparse.eye_array(3), "Sparse data"),
-    ],
-)
-def test_signals_are_recognised(X, message):
-    with pytest.raises((ValueError, TypeError), match=message):
-        Covariances().fit(X)
-
-
-def test_what_covariances_refuse(rng):
-    X = trials(rng)
-    with pytest.raises(ValueError, match="X has 3 channels, but Covariances was fitted with 4"):
-        Covariances().fit(X).transform(X[:, :3])
 
 
 # ---- CommonRange -------------------------------------------------------------------------------
@@ -190,18 +136,6 @@ def test_single_precision_and_a_channel_of_zeros(rng):
     assert projected.dtype == np.float32
     # Rounded on the way: the tolerance says so.
     assert CommonRange(tol=1e-5).fit(C.astype(np.float64)).rank_ == 5
-
-
-@pytest.mark.filterwarnings("ignore:X has .* times of .* channels")
-def test_what_common_range_refuses(rng):
-    few = Covariances("scm").fit_transform(trials(rng, 20, 8, 5))
-    with pytest.raises(ValueError, match="no direction in which all matrices have variance"):
-        CommonRange().fit(few)
-    with pytest.raises(ValueError, match=r"X\[0, 0, 0\] = -1: the variance"):
-        CommonRange().fit(-np.eye(3)[None])
-    model = CommonRange().fit(np.eye(3)[None])
-    with pytest.raises(ValueError, match=r"shape \(n, 3, 3\)"):
-        model.inverse_transform(np.eye(2)[None])
 
 
 MOABB = sorted((Path(__file__).parents[1] / "examples" / "moabb").glob("*.yml"))
@@ -381,22 +315,6 @@ def test_no_more_filters_than_channels(rng):
 # ---- what it refuses ---------------------------------------------------------------------------
 
 
-def test_what_patterns_refuse(rng):
-    X, y = of_classes(rng)
-    with pytest.raises(ValueError, match="y has 1 class"):
-        CSP().fit(X, np.zeros(60))
-    with pytest.raises(ValueError, match="Complex data not supported"):
-        CSP().fit(X * 1j, y)
-    bad = X.copy()
-    bad[7] *= -1.0
-    with pytest.raises(ValueError, match=r"X\[7\] has a variance of -.* in filter 0"):
-        CSP().fit(X, y).transform(bad)
-    with pytest.raises(ValueError, match=r"X\[3\] overflow"):
-        CSP(log=False).fit(1e-200 * X, y).transform(
-            X * np.where(np.arange(60) == 3, 1e200, 1)[:, None, None]
-        )
-
-
 def test_classes_of_one_mean_are_no_failure(rng):
     X = wishart(rng, 10, 4)
     model = CSP(2).fit(np.tile(X, (3, 1, 1)), np.repeat([0, 1, 2], 10))
@@ -491,14 +409,8 @@ def test_a_score_is_that_of_the_matrix_alone(rng):
     assert np.isfinite(model.transform(model.mean_[None])).all()
 
 
-def test_what_the_detector_refuses(rng):
+def test_a_detector_that_stops_early_says_so(rng):
     X = recording(rng)
-    with pytest.raises(ValueError, match=r"X has 1 sample\(s\) that are clean, of 1"):
-        Potato().fit(X[:1])
-    with pytest.raises(ValueError, match="raise threshold"):
-        Potato(threshold=0.01).fit(X)
-    with pytest.raises(ValueError, match="equally far from their mean"):
-        Potato().fit(np.tile(np.eye(3), (5, 1, 1)))
     with pytest.warns(ConvergenceWarning, match="Potato still left matrices out"):
         Potato(max_iter=1).fit(X)
 

@@ -3,7 +3,7 @@
 import itertools
 import pickle
 import re
-import signal
+from functools import partial
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ from histrs.streaming import (
     StreamingPCA,
     _linear,
 )
-from tests.helpers import assert_close, peak_of_memory, start_python
+from tests.helpers import assert_close, peak_of_memory
 from tests.oracles import moments as oracle
 from tests.test_streaming import BLOCK, bits, data
 
@@ -120,19 +120,6 @@ def test_bad_blocks_leave_the_model_as_it_was(rng, parameters, message):
     assert model.coef_ is before
 
 
-def test_what_needs_several_passes_refuses_iterators_and_moments(rng):
-    Z, y = data(rng, 30, t=1)
-    labels = np.arange(30) % 3
-    for model in (PCARidge(blocks=[2, 3]), PCARidge(selection="loo")):
-        with pytest.raises(ValueError, match="an iterator has one"):
-            model.fit_rows(iter([(Z, y)]))
-    with pytest.raises(ValueError, match="an iterator has one"):
-        PCARidgeClassifier(calibrate="equal-rate").fit_rows(iter([(Z, labels)]), classes=[0, 1, 2])
-    with pytest.raises(ValueError, match="blocks need the rows, twice"):
-        PCARidge(blocks=[2, 3]).fit_moments(Moments.of(Z, y))
-    assert PCARidge().fit_rows(iter([(Z, y)])).coef_.shape == (5,)
-
-
 # ---- classes of streams, and their calibration ---------------------------------------------------
 
 
@@ -194,19 +181,6 @@ def test_calibrated_classes_exceed_a_score_at_the_same_rate(rng, n_classes, rank
     assert_close(again.intercept_, model.intercept_, 1e-9)
 
 
-def test_calibration_says_what_it_lacks(rng):
-    Z, labels = rng.random((30, 2)), np.arange(30) % 2
-    moments = Moments.of(Z, 2.0 * labels - 1)
-    model = PCARidgeClassifier(calibrate="equal-rate", calibration_rank=31)
-    with pytest.raises(ValueError, match="calibration_rank = 31, but there are 30 rows"):
-        model.fit(Z, labels)
-    with pytest.raises(ValueError, match="calibration_rows must be given"):
-        model.fit_moments(moments, [0, 1])
-    with pytest.raises(ValueError, match="calibration_rows must be given"):
-        PCARidgeClassifier().fit_moments(moments, [0, 1], calibration_rows=Z)
-    assert not hasattr(model, "coef_")
-
-
 # ---- rows that do not fit -----------------------------------------------------------------------
 
 
@@ -266,39 +240,6 @@ def test_an_interrupted_update_adds_nothing(rng, monkeypatch, place):
         with pytest.raises(KeyboardInterrupt):
             moments.update(np.vstack([Z] * 4), None if targets is None else np.vstack([y] * 4))
         assert (bits(moments), moments.n_chunks) == (before, n_chunks)
-
-
-INTERRUPTED = """
-import sys
-import numpy as np
-from histrs.streaming import Moments
-
-def chunks():
-    for seed in range(10**6):
-        print(seed, flush=True)
-        yield np.random.default_rng(seed).standard_normal((50, 40))
-
-Moments.of(chunks(), checkpoint=sys.argv[1], checkpoint_every=3)
-"""
-
-
-def test_ctrl_c_leaves_the_last_checkpoint_whole(tmp_path):
-    path = tmp_path / "moments"
-    with start_python(INTERRUPTED, str(path)) as process:
-        for line in process.stdout:
-            if int(line) == 100:
-                break
-        process.send_signal(signal.SIGINT)
-        err = process.communicate(timeout=60)[1]
-    assert "KeyboardInterrupt" in err
-    moments = Moments.load(path)
-    assert moments.n_chunks % 3 == 0
-    assert moments.n == 50 * moments.n_chunks >= 50 * 96
-    assert [p.name for p in tmp_path.iterdir()] == ["moments"]
-    rows = (
-        np.random.default_rng(seed).standard_normal((50, 40)) for seed in range(moments.n_chunks)
-    )
-    assert_close(moments.H, Moments.of(rows).H, 1e-12)
 
 
 def test_every_pass_shows_its_progress(rng, monkeypatch, capsys):
@@ -436,24 +377,6 @@ def test_what_does_not_fit_changes_nothing(rows):
         with pytest.raises(ValueError, match=r"features|first call|not one of|NaN"):
             model.partial_fit(bad_X, bad_y, classes)
         assert pickle.dumps(model) == before
-
-
-@pytest.mark.parametrize(
-    ("model", "words"),
-    [
-        (PCARidge(selection="loo"), "loo"),
-        (PCARidge([1, 1], blocks=[2, 3]), "blocks"),
-        (PCARidgeClassifier(selection="loo"), "loo"),
-        (PCARidgeClassifier(calibrate="equal-rate"), "calibrate"),
-    ],
-    ids=repr,
-)
-def test_what_needs_the_rows_again_has_no_partial_fit(model, words):
-    assert not hasattr(model, "partial_fit")
-    with pytest.raises(AttributeError, match="partial_fit") as error:
-        model.partial_fit([[1.0], [2.0]], [0, 1])
-    assert f"{words}" in str(error.value.__cause__)
-    assert "needs the rows again" in str(error.value.__cause__)
 
 
 def test_a_fitted_classifier_knows_its_classes(rows):
@@ -679,14 +602,6 @@ def test_classes_of_few_rows():
     np.testing.assert_allclose(once.coef_, peer.coef_, atol=1e-9)
 
 
-def test_squares_beyond_the_range_are_named():
-    X = np.full((3, 5), 1e308)
-    X[0] = 0.0
-    for model in (PCARidge(), StreamingPCA()):
-        with pytest.raises(ValueError, match=r"range|large|overflow"):
-            model.fit(X, np.arange(3.0))
-
-
 @pytest.mark.parametrize("container", [np.asarray, sparse.csr_array])
 @pytest.mark.parametrize("value", [0.0, 0.1, 1.0, 1e5])
 @pytest.mark.parametrize("weighted", [False, True])
@@ -783,6 +698,16 @@ def _broken(chunks, after):
         yield chunk
 
 
+def test_an_interrupt_leaves_the_last_checkpoint_whole(rows, tmp_path):
+    chunks = np.split(rows[0], 45)
+    with pytest.raises(KeyboardInterrupt):
+        Moments.of(_broken(chunks, 40), checkpoint=tmp_path / "moments", checkpoint_every=3)
+    moments = Moments.load(tmp_path / "moments")
+    assert moments.n_chunks == 39
+    assert_close(moments.H, Moments.of(chunks[:39]).H, 1e-12)
+    assert [path.name for path in tmp_path.iterdir()] == ["moments"]
+
+
 @pytest.mark.parametrize("model", [PCARidge(), PCARidgeClassifier(), MomentLasso(0.01)], ids=repr)
 def test_an_interrupted_fit_goes_on(model, rows, tmp_path):
     X, Y = rows
@@ -800,23 +725,89 @@ def test_an_interrupted_fit_goes_on(model, rows, tmp_path):
         model.fit_rows([(X[2:4], y[2:4]), *chunks[1:]], checkpoint=file, **given)
 
 
-def test_checkpoints_that_are_not_possible_are_refused(rows, tmp_path):
-    X, Y = rows
-    with pytest.raises(ValueError, match="blocks=None"):
-        PCARidge(2, blocks=[2, 3]).fit_rows(X, Y, checkpoint=tmp_path / "a")
-    with pytest.raises(ValueError, match="classes is needed with checkpoint"):
-        PCARidgeClassifier().fit_rows([(X, np.arange(90) % 3)], checkpoint=tmp_path / "a")
-    with pytest.raises(ValueError, match=r"Moments\.of\(rows, Y, checkpoint"):
-        MomentLassoCV().fit_rows(X, Y, checkpoint=tmp_path / "a")
+# ---- what is refused -------------------------------------------------------------------------
+
+Z, LABELS = np.random.default_rng(0).standard_normal((30, 5)), np.arange(30) % 3
+Y = np.random.default_rng(1).standard_normal(30)
+SMALL = Moments(1, 1).update([[1.0], [2.0]], [1, 2])
+OF_Z = Moments.of(Z)
+SIGNS = Moments.of(Z, 2.0 * (LABELS > 0) - 1)
+EQUAL_RATE = PCARidgeClassifier(calibrate="equal-rate", calibration_rank=31)
+FAR = np.vstack([np.zeros(5), np.full((2, 5), 1e308)])
+VAST = sparse.csr_array(([1.0, 2.0], ([0, 1], [5, 10**6])), shape=(2, 2**21))
+
+REFUSED = [
+    *[(message, partial(Moments.of, rows, y)) for rows, y, message in (
+        ([], None, "no rows"), (np.ones((3, 2)), np.ones(2), "2 rows and the data 3"),
+        ([np.ones((3, 2)), np.ones((3, 3))], None, "3 features"),
+        ([np.ones((3, 2))], np.ones(3), "yield pairs"),
+        ([1.0, 2.0], None, r"shape \(\): expected rows and columns"),
+        ([[1.0, 2.0]], None, r"shape \(2,\): expected rows and columns"),
+        (np.ones(3), None, r"shape \(3,\): expected rows and columns"))],
+    *[(message, partial(OF_Z.__sub__, other)) for other, message in (
+        (Moments.of(np.vstack([Z, Z[:1]])), "cannot subtract 31 rows from 30"),
+        (Moments.of(100.0 * Z[:10]), "that were not added"),
+        (Moments.of(Z[:10, :2]), "features"), (Moments.of(Z[:10], Y[:10]), "targets"))],
+    *[(message, partial(PCARidge(**parameters).fit_moments, moments))
+      for parameters, moments, message in (
+          ({"alphas": [1.0, 0.0]}, SMALL, "positive"), ({"alphas": []}, SMALL, "positive"),
+          ({"selection": "loo"}, SMALL, "needs the rows"),
+          ({}, Moments(1, 1).update([[1.0], [2.0]]), "a target"),
+          ({"blocks": [2, 3]}, SIGNS, "blocks need the rows, twice"))],
+    *[("n_components=6 must be at most n_features=5", partial(call, Z, LABELS))
+      for call in (StreamingPCA(6).partial_fit, StreamingPCA(6).fit, PCARidge(6).fit,
+                   PCARidgeClassifier(6).fit)],
+    ("two rows", lambda: StreamingPCA(1).fit_moments(Moments(5).update(Z[:1]))),
+    *[("an iterator has one", partial(model.fit_rows, iter([(Z, LABELS)]), **classes))
+      for model, classes in (
+          (PCARidge(blocks=[2, 3]), {}), (PCARidge(selection="loo"), {}),
+          (PCARidgeClassifier(calibrate="equal-rate"), {"classes": [0, 1, 2]}))],
+    ("calibration_rank = 31, but there are 30 rows", partial(EQUAL_RATE.fit, Z, LABELS)),
+    ("calibration_rows must be given", partial(EQUAL_RATE.fit_moments, SIGNS, [0, 1])),
+    ("calibration_rows must be given",
+     partial(PCARidgeClassifier().fit_moments, SIGNS, [0, 1], calibration_rows=Z)),
+    *[(r"range|large|overflow", partial(model.fit, FAR, np.arange(3.0)))
+      for model in (PCARidge(), StreamingPCA())],
+    (r"2,097,152 columns take .* GB.* at most [\d,]+ columns fit",
+     partial(MomentLasso().fit, VAST, [0.0, 1.0])),
+    ("blocks=None", partial(PCARidge(2, blocks=[2, 3]).fit_rows, Z, Y, checkpoint="a")),
+    ("classes is needed with checkpoint",
+     partial(PCARidgeClassifier().fit_rows, [(Z, LABELS)], checkpoint="a")),
+    (r"Moments\.of\(rows, Y, checkpoint", partial(MomentLassoCV().fit_rows, Z, Y, checkpoint="a")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("message", "call"), REFUSED)
+def test_what_is_bad_is_named(message, call, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=message):
+        call()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (PCARidge(selection="loo"), "loo"),
+        (PCARidge([1, 1], blocks=[2, 3]), "blocks"),
+        (PCARidgeClassifier(selection="loo"), "loo"),
+        (PCARidgeClassifier(calibrate="equal-rate"), "calibrate"),
+    ],
+    ids=repr,
+)
+def test_what_needs_the_rows_again_has_no_partial_fit(model, words):
+    assert not hasattr(model, "partial_fit")
+    with pytest.raises(AttributeError, match="partial_fit") as error:
+        model.partial_fit([[1.0], [2.0]], [0, 1])
+    assert f"{words}" in str(error.value.__cause__)
+    assert "needs the rows again" in str(error.value.__cause__)
+
+
+def test_files_hold_few_rows_and_are_told_from_checkpoints(rows, tmp_path):
+    X, Y = rows
     # The rows are fewer than the features, and a file is asked for nevertheless.
     PCARidge().fit_rows(X[:4], Y[:4, 0], checkpoint=tmp_path / "few")
     assert Moments.load(tmp_path / "few").n == 4
-
-
-def test_more_columns_than_memory_has_room_for_are_refused():
-    X = sparse.csr_array(([1.0, 2.0], ([0, 1], [5, 10**6])), shape=(2, 2**21))
-    with pytest.raises(
-        ValueError, match=r"2,097,152 columns take .* GB.* at most [\d,]+ columns fit"
-    ):
-        MomentLasso().fit(X, [0.0, 1.0])
+    Moments(5).update(X).save(tmp_path / "moments")
+    with pytest.raises(ValueError, match=r"Moments\.load\(.*\)\.update"):
+        Moments.of(X, checkpoint=tmp_path / "moments")

@@ -91,6 +91,8 @@ def test_every_table_is_its_rows(data, tmp_path):
     for wrong in (y[:-1], np.append(y, 0.0)):
         with pytest.raises(ValueError, match="a target for each row"):
             Moments.of(tmp_path / "parquet", wrong)
+    with pytest.raises(ValueError, match="sample_weight has 999 rows"):
+        Moments.of(tmp_path / "parquet", "y", sample_weight=w[1:], chunk_size=128)
 
 
 @pytest.mark.parametrize("model", [PCARidge(alphas=0.1), MomentLasso(alpha=1e-3)])
@@ -280,44 +282,34 @@ def test_passes_over_files_say_how_long_they_take(kind, rng, tmp_path, monkeypat
     assert lines[-1].endswith("900 rows")
 
 
-def test_tables_that_cannot_be_read(data, tmp_path):
+def test_files_that_cannot_be_read(data, tmp_path):
+    X, y, _ = data
     frame = frame_of(*data)
     frame.to_csv(tmp_path / "rows.csv", index=False)
     frame.to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises(ValueError, match=r"rows.csv has no column 'label'; its columns are \['a'"):
-        Moments.of(tmp_path / "rows.csv", "label")
+    frame.assign(a="text").to_csv(tmp_path / "text.csv", index=False)
+    frame.assign(a=frame["a"].where(frame["a"] > 0.1)).to_csv(tmp_path / "missing.csv", index=False)
+    for name, text in (("broken", "a,b\n1,2\n3\n"), ("numbers", "1,2\n3,4\n"), ("empty", "")):
+        (tmp_path / f"{name}.csv").write_text(text)
+    np.savez(tmp_path / "rows.npz", first=X, second=X, y=y)
+    (tmp_path / "text.npz").write_text("text")
+    for name, target, message in (
+        ("rows.csv", "label", r"rows.csv has no column 'label'; its columns are \['a'"),
+        ("text.csv", "y", r"Column 'a' of .*text.csv holds text .*such as 'text'"),
+        ("broken.csv", None, "broken.csv: .*Expected 2 columns"),
+        ("numbers.csv", None, "numbers.csv begins with numbers, not with the names"),
+        ("empty.csv", None, "empty.csv"),
+        ("missing.csv", "y", "NaN or infinity"),
+        ("rows.npz", "y", r"arrays \['first', 'second'\]: name the array of rows X"),
+        ("rows.npz", "z", r"has no array 'z'; its arrays are \['first'"),
+        ("text.npz", None, "text.npz is not an .npz file"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Moments.of(tmp_path / name, target)
     with pytest.raises(ValueError, match="files of one kind"):
         Moments.of([tmp_path / "rows.csv", tmp_path / "rows.parquet"], "y")
     with pytest.raises(FileNotFoundError, match="no such file"):
         Moments.of(str(tmp_path / "none-*.csv"), "y")
-    frame.assign(a="text").to_csv(tmp_path / "text.csv", index=False)
-    with pytest.raises(ValueError, match=r"Column 'a' of .*text.csv holds text .*such as 'text'"):
-        Moments.of(tmp_path / "text.csv", "y")
-    (tmp_path / "broken.csv").write_text("a,b\n1,2\n3\n")
-    with pytest.raises(ValueError, match=r"broken.csv: .*Expected 2 columns"):
-        Moments.of(tmp_path / "broken.csv")
-    (tmp_path / "numbers.csv").write_text("1,2\n3,4\n")
-    with pytest.raises(ValueError, match=r"numbers.csv begins with numbers, not with the names"):
-        Moments.of(tmp_path / "numbers.csv")
-    (tmp_path / "empty.csv").write_text("")
-    with pytest.raises(ValueError, match=r"empty.csv"):
-        Moments.of(tmp_path / "empty.csv")
-    frame["a"] = frame["a"].where(frame["a"] > 0.1)
-    frame.to_csv(tmp_path / "missing.csv", index=False)
-    with pytest.raises(ValueError, match="NaN or infinity"):
-        Moments.of(tmp_path / "missing.csv", "y")
-
-
-def test_arrays_that_cannot_be_read(data, tmp_path):
-    X, y, _ = data
-    np.savez(tmp_path / "rows.npz", first=X, second=X, y=y)
-    with pytest.raises(ValueError, match=r"arrays \['first', 'second'\]: name the array of rows X"):
-        Moments.of(tmp_path / "rows.npz", "y")
-    with pytest.raises(ValueError, match=r"has no array 'z'; its arrays are \['first'"):
-        Moments.of(tmp_path / "rows.npz", "z")
-    (tmp_path / "text.npz").write_text("text")
-    with pytest.raises(ValueError, match=r"text.npz is not an .npz file"):
-        Moments.of(tmp_path / "text.npz")
     np.savez(tmp_path / "one.npz", rows=X)
     assert Moments.of(tmp_path / "one.npz").n == 1000
 
@@ -578,21 +570,19 @@ def test_dask_arrays_are_their_rows(rng):
 
 
 @pytest.mark.parametrize(
-    ("shape", "targets", "message"),
+    ("rows", "given", "message"),
     [
-        ((20, 5), np.ones(19), "Y has 19 rows and the data 20"),
-        ((20, 5), dask_array.ones(21, chunks=5), "Y has 21 rows and the data 20"),
-        ((20,), None, "2D"),
+        (dask_array.ones((20, 5), chunks=5), {"Y": np.ones(19)}, "Y has 19 rows and the data 20"),
+        (
+            dask_array.ones((20, 5), chunks=5),
+            {"Y": dask_array.ones(21, chunks=5)},
+            "Y has 21 rows and the data 20",
+        ),
+        (dask_array.ones(20, chunks=5), {}, "2D"),
+        (dask_array.full((20, 5), np.nan, chunks=5), {}, "= NaN"),
+        (dask_array.ones((20, 5), chunks=5), {"checkpoint": "a"}, "a cluster recomputes"),
     ],
 )
-def test_dask_arrays_that_do_not_fit(shape, targets, message):
+def test_dask_arrays_that_are_refused(rows, given, message):
     with pytest.raises(ValueError, match=message):
-        Moments.of(dask_array.ones(shape, chunks=5), targets)
-
-
-def test_dask_arrays_have_no_checkpoint_and_errors_are_ours(tmp_path):
-    rows = dask_array.ones((20, 5), chunks=5)
-    with pytest.raises(ValueError, match="a cluster recomputes"):
-        Moments.of(rows, checkpoint=tmp_path / "a")
-    with pytest.raises(ValueError, match="= NaN"):
-        Moments.of(rows * np.nan)
+        Moments.of(rows, **given)

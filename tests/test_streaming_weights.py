@@ -91,17 +91,7 @@ def test_weighted_moments_merge_and_are_taken_away(rows, rng):
         first - last
 
 
-def test_files_keep_weighted_moments(rows, rng, tmp_path):
-    X, y, _ = rows
-    moments = Moments(5, 1).update(X, y, rng.random(60))
-    moments.save(tmp_path / "m")
-    loaded = Moments.load(tmp_path / "m")
-    assert (loaded.n, loaded.n_rows) == (moments.n, moments.n_rows)
-    np.testing.assert_array_equal(loaded.H, moments.H)
-
-
 def test_sources_take_weights(rows, rng, tmp_path):
-    pd = pytest.importorskip("pandas")
     X, y, _ = rows
     w = rng.random(60)
     expected = Moments(5, 1).update(X, y, w)
@@ -113,16 +103,6 @@ def test_sources_take_weights(rows, rng, tmp_path):
         Moments.of(tmp_path / "X.npy", y, sample_weight=w, chunk_size=7),
         Moments.of(triples),
     ]
-    if pytest.importorskip("pyarrow"):
-        frame = pd.DataFrame(X, columns=list("abcde"))
-        frame.assign(y=y, w=w).to_parquet(tmp_path / "both.parquet")
-        frame.assign(y=y).to_parquet(tmp_path / "one.parquet")
-        found += [
-            Moments.of(tmp_path / "both.parquet", "y", sample_weight="w", chunk_size=7),
-            Moments.of(tmp_path / "one.parquet", "y", sample_weight=w, chunk_size=7),
-        ]
-        with pytest.raises(ValueError, match="sample_weight has 59 rows"):
-            Moments.of(tmp_path / "one.parquet", "y", sample_weight=w[1:], chunk_size=7)
     for moments in found:
         assert_same_moments(moments, expected)
 

@@ -443,11 +443,6 @@ def test_probabilities_are_a_softmax_of_scores(rows, n_classes):
     assert not hasattr(IntersectionSVC(), "predict_proba")
 
 
-def test_probabilities_need_rows_to_hold_out():
-    with pytest.raises(ValueError, match="probability = True needs two rows of a class or more"):
-        IntersectionSVC(probability=True).fit([[1.0, 2.0], [2.0, 1.0]], [0, 1])
-
-
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_the_temperature_is_the_likeliest_for_rows_held_out(rows, n_classes):
     X, y = rows

@@ -175,53 +175,6 @@ def test_empty_rows_are_created_and_destroyed():
         unbalanced_sinkhorn(X[1], X[0], M=M, reg=0.1, reg_m=(np.inf, 1.0))
 
 
-def test_the_number_of_threads_does_not_matter(rng):
-    X, M = counts(rng, 40, 12)
-    for distances, options in (
-        (unbalanced_sinkhorn_distances, {"reg_m": 1.0}),
-        (partial_sinkhorn_distances, {}),
-    ):
-        one = distances(X, M=M, reg=0.2, n_jobs=1, **options)
-        for n_jobs in (2, 7):
-            np.testing.assert_array_equal(distances(X, M=M, reg=0.2, n_jobs=n_jobs, **options), one)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"reg_m": 0.0}, "reg_m = 0 is out of range: it must be positive"),
-        ({"reg_m": -1.0}, "reg_m = -1"),
-        ({"reg_m": np.nan}, "reg_m = NaN"),
-        ({"reg_m": np.inf}, "reg_m = inf .*sinkhorn_distances keeps both"),
-        ({"reg_m": 1e10}, "at most a billion times reg"),
-        ({"reg_m": [1, 2, 3]}, r"reg_m has shape \(3,\)"),
-        ({"reg_m": "much"}, "reg_m is not an array of numbers"),
-        ({"reg_m": 1.0, "reg": 0.0}, "reg = 0 is out of range"),
-        ({"reg_m": 1.0, "tol": 0.0}, "tol = 0 is out of range"),
-        ({"reg_m": 1.0, "max_iter": 0}, "max_iter = 0: must be at least 1"),
-        ({"reg_m": 1.0, "cost": "exact"}, 'cost = "exact" is not known'),
-    ],
-)
-def test_bad_parameters_are_named(options, message):
-    with pytest.raises(ValueError, match=message):
-        unbalanced_sinkhorn_distances(np.ones((2, 4)), M=1 - np.eye(4), **{"reg": 1.0, **options})
-
-
-def test_bad_histograms_are_named():
-    M = 1 - np.eye(2)
-    for distances, options in (
-        (unbalanced_sinkhorn_distances, {"reg_m": 1.0}),
-        (partial_sinkhorn_distances, {}),
-    ):
-        for bad, message in ((-1.0, r"Y\[0, 1\] = -1"), (np.nan, r"Y\[0, 1\] = NaN")):
-            with pytest.raises(ValueError, match=message):
-                distances(np.ones((1, 2)), [[1.0, bad]], M=M, reg=1.0, **options)
-        with pytest.raises(ValueError, match=r"M\[0, 1\] = -1: costs must not be negative"):
-            distances(np.ones((1, 2)), M=-M, reg=1.0, **options)
-        with pytest.raises(ValueError, match=r"M has shape \(2, 2\), expected \(3, 3\)"):
-            distances(np.ones((1, 3)), M=M, reg=1.0, **options)
-
-
 def test_what_does_not_converge_is_said(rng):
     X, M = counts(rng, 3, 8)
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations"):
@@ -328,23 +281,7 @@ def test_the_unit_of_the_mass_that_moves(rng):
     for unit in (1e-200, 1e200):
         scaled = partial_sinkhorn_distances(unit * X, M=M, reg=0.1, mass=unit * mass, tol=1e-10)
         np.testing.assert_allclose(scaled, unit * D, rtol=1e-8)
-
-
-def test_masses_out_of_range_are_named():
-    X = np.array([[2.0, 1.0], [0.5, 0.0]])
-    M = 1 - np.eye(2)
-    with pytest.raises(ValueError, match=r"X\[1\] sums to 0.5, but mass = 1"):
-        partial_sinkhorn_distances(X, M=M, reg=1.0, mass=1.0)
-    with pytest.raises(ValueError, match=r"Y\[1\] sums to 0.5"):
-        partial_sinkhorn_distances(X[:1], X, M=M, reg=1.0, mass=1.0)
-    for bad in (-1.0, np.inf, np.nan):
-        with pytest.raises(ValueError, match="must be finite and not negative"):
-            partial_sinkhorn_distances(X, M=M, reg=1.0, mass=bad)
-    with pytest.raises(ValueError, match="cost = 'penalized': must be"):
-        partial_sinkhorn_distances(X, M=M, reg=1.0, cost="penalized")
-    np.testing.assert_array_equal(
-        partial_sinkhorn_distances(X, M=M, reg=1.0, mass=0.0), np.zeros((2, 2))
-    )
+    assert not partial_sinkhorn_distances(X, M=M, reg=1.0, mass=0.0).any()
 
 
 # ---- forbidden moves -------------------------------------------------------------------------
@@ -467,24 +404,6 @@ def test_exact_partial_plans(rng, unit):
             of_pot = ot.partial.partial_wasserstein(a, b, M, m=mass)
             np.testing.assert_allclose(cost, np.sum(of_pot * M), rtol=1e-7, atol=1e-9)
     np.testing.assert_array_equal(emd_plan(a, b, M=M, mass=0), np.zeros((9, 9)))
-
-
-def test_bad_input_of_exact_plans():
-    M = 1 - np.eye(2)
-    with pytest.raises(ValueError, match=r"Y\[0\] sums to 2, and X\[0\] to 1"):
-        emd_plan([1.0, 0.0], [1.0, 1.0], M=M)
-    with pytest.raises(ValueError, match=r"mass = 2, but b sums to 1"):
-        emd_plan([4.0, 0.0], [1.0, 0.0], M=M, mass=2)
-    with pytest.raises(ValueError, match="must be finite and not negative"):
-        emd_plan([1.0, 0.0], [1.0, 0.0], M=M, mass=-1)
-    with pytest.raises(ValueError, match="must be one-dimensional"):
-        emd_plan([[1.0]], [1.0], M=[[0.0]])
-    forbidden = np.full((2, 2), np.inf)
-    for mass in (None, 0.5):
-        with pytest.raises(ValueError, match="no plan between a and b is allowed"):
-            emd_plan([1.0, 0.0], [1.0, 0.0], M=forbidden, mass=mass)
-    with pytest.raises(ValueError, match=r"M\[0, 0\] = nan: costs must not be negative"):
-        emd_plan([1.0, 0.0], [1.0, 0.0], M=forbidden * np.nan)
 
 
 def test_sparse_rows_of_another_width(rng):
