@@ -36,6 +36,7 @@ from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._tabular import base, classification, groups, members, regression
 from histrs.gaussian_process._tabular import numbers as columns
 from histrs.gaussian_process._tabular.blend import ClassPool, simplex_weights
+from histrs.gaussian_process._tabular.gaps import filled
 from histrs.gaussian_process._tabular.numbers import NumberColumns, rows_of_powers, yeo_johnson
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.shape import Correction, Shape
@@ -155,6 +156,25 @@ def test_a_table_whose_axes_are_not_its_columns(tmp_path):
     # Columns stay where other axes gain nothing.
     straight = TabularGPRegressor(members=["radial"], random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
     assert straight._fits[0].members[0].posterior.system.kernel.axes is None
+
+
+def test_gaps_are_filled_from_near_rows():
+    training = TableRows.of(
+        np.array([[0.0, 0.0], [0.1, 1.0], [5.0, 9.0]]),
+        np.array([[0.2, 0.2], [0.5, 0.5], [0.8, 0.8]]),
+        np.array([[0.0], [1.0], [0.0]]),
+    )
+    row = TableRows.of(np.array([[0.05, np.nan]]), np.array([[0.3, np.nan]]), np.array([[np.nan]]))
+    found = filled(row, training)
+    assert_allclose(found.weights.sum(axis=1), 1.0)
+    order = np.argsort(found.rows.values[:, 1])
+    assert_allclose(found.rows.values[order], [[0.05, 0.0], [0.05, 1.0], [0.05, 9.0]])
+    assert_allclose(found.rows.with_ranks[order, :2], [[0.3, 0.2], [0.3, 0.5], [0.3, 0.8]])
+    assert_allclose(found.rows.codes[order, 0], [0.0, 1.0, 0.0])
+    assert found.weights[0, order[2]] < 1e-3
+
+
+# ---- frames ----------------------------------------------------------------------------------
 
 
 def test_prices_and_classes_along_axes():
