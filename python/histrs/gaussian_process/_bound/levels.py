@@ -226,8 +226,10 @@ class WeightFactor:
     @cached_property
     def _covariance(self) -> Array:
         """The posterior covariance of the weights, over `s`."""
-        inverse = inverse_of(self._factor.whole())
-        return np.asarray(self._root[:, None] * inverse * self._root)
+        covariance = inverse_of(self._factor.whole())
+        covariance *= self._root
+        covariance *= self._root[:, None]
+        return covariance
 
     @cached_property
     def _between_codes(self) -> Array:
