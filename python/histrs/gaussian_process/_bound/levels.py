@@ -139,6 +139,12 @@ class LevelBound(PickledByFields, Bound):
             vars(changed).update({name: vars(self)[name] for name in names if name in vars(self)})
         return changed
 
+    def counted(self, weights: Array | None) -> Self:
+        """Return the same of a kernel that knows how many rows are at each code."""
+        V = np.ones((self.n_rows, 1)) if weights is None else weights[:, None]
+        counts = _histrs.level_sums(self.rows, self.kernel.n_codes, V, self.n_threads)
+        return self.with_kernel(self.kernel.with_counts(counts[:, 0]))
+
     def lighter(self) -> Self:
         changed = replace(self)
         vars(changed)["rows"] = self.rows

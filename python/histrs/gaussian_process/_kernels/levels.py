@@ -47,10 +47,6 @@ class _Column(PickledByFields):
         """Return the column with at most so many knots, on the same codes."""
         return self
 
-    def has_codes_of(self, other: Term) -> bool:
-        """Say whether rows have the same codes."""
-        return self is other
-
     def evaluate(self, W: Array, out: Array) -> None:
         """Write functions with weights `W` at each code."""
         # In place, since pages of large matrices take longer than products.
@@ -86,29 +82,18 @@ class LevelColumn(_Column):
     """The function at each code, of a fit where that has a sign."""
 
     @classmethod
-    def of(
-        cls,
-        X: Array,
-        feature: int,
-        weights: Array | None,
-        n_levels: int,
-        n_codes: int,
-        n_threads: int,
-    ) -> Self:
+    def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int, n_codes: int) -> Self:
         """Return the levels of a column of training rows: at most so many knots and codes.
 
         Of many rows, the points are values of some, drawn with a fixed seed: to sort these is
-        enough. All rows are counted.
+        enough. Those are all that is counted, too (`LevelKernel.with_counts`).
         """
+        values: Array = np.empty(0)
         if len(X) > 2 * _SOME_ROWS:
             some = np.random.default_rng(0).integers(0, len(X), _SOME_ROWS)
             values, counts = _counted(X[some, feature, None], 0, rows_of(weights, some))
-            if len(values) > n_codes:
-                column = cls(feature, counts, _spread(values, counts, n_codes), n_levels)
-                (codes,) = _placed(X, [column], n_threads)
-                found = np.bincount(codes, weights, len(column.points)).astype(np.float64)
-                return replace(column, counts=found)
-        values, counts = _counted(X, feature, weights)
+        if len(values) <= n_codes:
+            values, counts = _counted(X, feature, weights)
         points = _spread(values, counts, n_codes)
         first = np.searchsorted(values, _cuts(points), side="right")
         return cls(feature, np.add.reduceat(counts, np.append(0, first)), points, n_levels)
@@ -171,6 +156,10 @@ class LevelCategories(_Column):
 
     categories: Array
     """The most common, ascending."""
+
+    def has_codes_of(self, other: Term) -> bool:
+        """Say whether rows have the same codes: those of the same categories."""
+        return isinstance(other, LevelCategories) and other.categories is self.categories
 
     @classmethod
     def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int) -> Self:
@@ -339,6 +328,28 @@ class LevelKernel(PickledByFields, Parametrised):
             for term in self.terms
         )
         return replace(self, terms=terms)
+
+    def with_counts(self, counts: Array) -> Self:
+        """Return the kernel with the number of training rows at each code, of each term."""
+        made: dict[int, Any] = {}
+
+        def counted(column: Any, counts: Array) -> Any:
+            # A column that several pairs share stays one.
+            return made.setdefault(id(column), replace(column, counts=counts))
+
+        terms: list[Term] = []
+        for term, codes, _ in self.parts:
+            own = counts[codes]
+            if isinstance(term, LevelPair):
+                cells = own.reshape(len(term.first.points), -1)
+                both = (
+                    counted(term.first, cells.sum(axis=1)),
+                    counted(term.second, cells.sum(axis=0)),
+                )
+                terms.append(LevelPair(*both))
+            else:
+                terms.append(counted(term, own))
+        return replace(self, terms=tuple(terms))
 
     def with_pairs(self, pairs: Sequence[LevelPair], weight: float) -> Self:
         """Return the kernel with pairs, each of such a weight."""

@@ -49,29 +49,29 @@ def learn(
     """
     n_levels = _n_levels(asked.levels, problem)
     kernel = _start(problem, asked, n_levels, learner, n_categories)
-    values, bound = _searched(problem, kernel, values, learner)
+    kernel, values, bound = _searched(problem, kernel, values, learner)
     if asked.has_pairs:
         likelihood = problem.likelihood(bound.with_kernel(values.kernel))
-        kernel = _with_learned(kernel, values)
         kernel = _with_pairs(problem, asked.pairs, kernel, values, likelihood, n_categories)
-        values, bound = _searched(problem, kernel, values, learner)
-    values = replace(values, kernel=_with_learned(kernel, values))
-    return values, bound.with_kernel(values.kernel)
+        kernel, values, bound = _searched(problem, kernel, values, learner)
+    return replace(values, kernel=kernel), bound.with_kernel(kernel)
 
 
 def _searched(
     problem: Problem, kernel: LevelKernel, values: Hyperparameters, learner: Learner
-) -> tuple[Hyperparameters, Bound]:
-    """Return what is learned on few levels, and the kernel of these on the rows."""
+) -> tuple[LevelKernel, Hyperparameters, Bound]:
+    """Return the kernel with weights learned on few of its levels, what was learned, and these.
+
+    The last is the kernel of few levels on the rows.
+    """
+    on_rows: Any = problem.bind(kernel)
+    on_rows = on_rows.counted(problem.weights)
+    kernel = on_rows.kernel
     # Of fewer knots on the same codes, which are counted once.
-    bound = problem.bind(kernel)
-    bound = bound.with_kernel(kernel.with_levels(*_COARSE))
-    return learner.best(replace(values, kernel=bound.kernel), problem.likelihood(bound)), bound
-
-
-def _with_learned(kernel: LevelKernel, values: Hyperparameters) -> LevelKernel:
-    """Return the kernel with the weights that were learned on few of its levels."""
-    return kernel.with_parameters({"level_weights": values.kernel.level_weights})
+    bound = on_rows.with_kernel(kernel.with_levels(*_COARSE))
+    values = learner.best(replace(values, kernel=bound.kernel), problem.likelihood(bound))
+    learned = {"level_weights": values.kernel.level_weights}
+    return kernel.with_parameters(learned), values, bound
 
 
 def _n_levels(asked: Any, problem: Problem) -> int:
@@ -103,7 +103,7 @@ def _column(
 ) -> LevelColumn | LevelCategories:
     X, weights = problem.X, problem.weights
     if feature < X.shape[1] - n_categories:
-        return LevelColumn.of(X, feature, weights, n_levels, n_codes, problem.n_threads)
+        return LevelColumn.of(X, feature, weights, n_levels, n_codes)
     return LevelCategories.of(X, feature, weights, n_levels)
 
 
