@@ -85,8 +85,8 @@ class LevelColumn(_Column):
     def of(cls, X: Array, feature: int, weights: Array | None, n_levels: int, n_codes: int) -> Self:
         """Return the levels of a column of training rows: at most so many knots and codes.
 
-        Of many rows, the points are values of some, drawn with a fixed seed: to sort these is
-        enough. Those are all that is counted, too (`LevelKernel.with_counts`).
+        With many rows, the points are values of some rows, drawn with a fixed seed: it is enough
+        to sort these. Only these are counted, until `LevelKernel.with_counts` has counts of all.
         """
         values: Array = np.empty(0)
         if len(X) > 2 * _SOME_ROWS:
