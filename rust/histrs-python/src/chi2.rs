@@ -59,6 +59,7 @@ impl AdditiveMap {
         x: &HistogramMatrix<'_, T>,
         n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyAny>> {
+        let n_threads = n_threads.for_rows(x.n_rows());
         match x {
             HistogramMatrix::Dense(x) => {
                 let shape = (x.nrows(), x.ncols() * self.0.n_components());

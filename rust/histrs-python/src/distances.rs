@@ -87,7 +87,7 @@ impl DistanceScores {
         n_threads: Threads<'py>,
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         let x = x.as_array();
-        n_threads.array(|exec| self.0.evaluate(exec, x))
+        n_threads.for_rows(x.nrows()).array(|exec| self.0.evaluate(exec, x))
     }
 }
 

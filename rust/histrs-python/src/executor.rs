@@ -17,6 +17,10 @@ use crate::message::message;
 /// Sizes of thread pools that are kept; the pool that was used longest ago makes room for another.
 const POOLS: usize = 3;
 
+/// Rows up to which a model is asked on the calling thread: to wake another takes longer, and where
+/// others have work to do, a hundred times as long.
+const FEW_ROWS: usize = 4;
+
 /// Thread pools by process and number of threads asked for, the last used last.
 static EXECUTORS: Mutex<Vec<((u32, usize), Executor)>> = Mutex::new(Vec::new());
 
@@ -25,24 +29,31 @@ static EXECUTORS: Mutex<Vec<((u32, usize), Executor)>> = Mutex::new(Vec::new());
 pub(crate) struct Threads<'py> {
     py: Python<'py>,
     n: usize,
+    are_others_asked: bool,
 }
 
 impl<'py> FromPyObject<'_, 'py> for Threads<'py> {
     type Error = PyErr;
 
     fn extract(n: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
-        Ok(Self { py: n.py(), n: n.extract()? })
+        Ok(Self { py: n.py(), n: n.extract()?, are_others_asked: true })
     }
 }
 
 impl<'py> Threads<'py> {
+    /// The calling thread alone, if what a model is asked for is so few rows.
+    pub(crate) fn for_rows(self, n_rows: usize) -> Self {
+        Self { are_others_asked: n_rows > FEW_ROWS, ..self }
+    }
+
     /// Runs `work` on them without the GIL; Ctrl-C stops it.
     pub(crate) fn run<R: Send>(
         self,
         work: impl FnOnce(&Executor) -> Result<R, Error> + Send,
     ) -> PyResult<R> {
         let mut result = Err(Error::Interrupted);
-        watched(self.py, self.n, Box::new(|exec| result = work(exec)))?;
+        let exec = if self.are_others_asked { executor(self.n) } else { Executor::on_caller() };
+        watched(self.py, &exec.map_err(to_python)?, Box::new(|exec| result = work(exec)))?;
         result.map_err(to_python)
     }
 
@@ -66,10 +77,9 @@ impl<'py> Threads<'py> {
 /// Runs `work` to its end; compiled once, whatever it is.
 fn watched(
     py: Python<'_>,
-    n_threads: usize,
+    exec: &Executor,
     work: Box<dyn FnOnce(&Executor) + Send + '_>,
 ) -> PyResult<()> {
-    let exec = executor(n_threads).map_err(to_python)?;
     let mut signal = None;
     let result = py.detach(|| {
         let interrupted = || {
@@ -77,7 +87,7 @@ fn watched(
             signal.is_some()
         };
         let work = || {
-            work(&exec);
+            work(exec);
             Ok(())
         };
         catch_unwind(AssertUnwindSafe(|| exec.watch(work, interrupted)))

@@ -48,7 +48,7 @@ pub(crate) fn level_codes<'py>(
     let columns: Vec<_> = columns.iter().map(|(d, cuts)| (*d, cuts.as_array())).collect();
     with_either!(&x, |x| {
         let x = x.as_array();
-        n_threads.array(|exec| core::level_codes(exec, x, &columns))
+        n_threads.for_rows(x.nrows()).array(|exec| core::level_codes(exec, x, &columns))
     })
 }
 
@@ -73,6 +73,7 @@ pub(crate) fn level_scores<'py>(
     tables: Matrix<'py>,
     n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyArray2<f64>>> {
+    let n_threads = n_threads.for_rows(codes.as_array().ncols());
     let codes = call(|| LevelCodes::new(codes.as_array(), &n_levels))?;
     let tables = tables.as_array();
     n_threads.array(|exec| codes.scores(exec, tables))
@@ -86,6 +87,7 @@ pub(crate) fn level_forms<'py>(
     q: Matrix<'py>,
     n_threads: Threads<'py>,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
+    let n_threads = n_threads.for_rows(codes.as_array().ncols());
     let codes = call(|| LevelCodes::new(codes.as_array(), &n_levels))?;
     let q = q.as_array();
     n_threads.array(|exec| codes.forms(exec, q))

@@ -25,7 +25,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         with_either!(&x, |x| {
             let x = x.as_array();
-            n_threads.array(|exec| self.0.predict(exec, x))
+            n_threads.for_rows(x.nrows()).array(|exec| self.0.predict(exec, x))
         })
     }
 
@@ -36,7 +36,7 @@ impl Model {
     ) -> PyResult<Bound<'py, PyArray2<f64>>> {
         with_either!(&x, |x| {
             let x = x.as_array();
-            n_threads.array(|exec| self.0.predict_proba(exec, x))
+            n_threads.for_rows(x.nrows()).array(|exec| self.0.predict_proba(exec, x))
         })
     }
 }

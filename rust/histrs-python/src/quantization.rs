@@ -88,6 +88,7 @@ fn encode<'py, T: histrs::Element>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let codebooks = call(|| core::Codebooks::new(metric, codebooks, offsets))?;
     let shape = (x.n_rows(), codebooks.n_blocks());
+    let n_threads = n_threads.for_rows(shape.0);
     if wide {
         filled::<u16>(py, shape, |out| n_threads.run(|e| core::encode_into(e, x, &codebooks, out)))
     } else {

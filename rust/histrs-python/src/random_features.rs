@@ -54,7 +54,7 @@ impl ExpChi2Features {
     ) -> PyResult<Bound<'py, PyAny>> {
         with_histograms!(&x, |x| {
             filled_into(py, (x.n_rows(), self.0.n_features()), out, |out| {
-                n_threads.run(|e| self.0.transform_into(e, &x, out))
+                n_threads.for_rows(x.n_rows()).run(|e| self.0.transform_into(e, &x, out))
             })
         })
     }
@@ -70,7 +70,7 @@ impl ExpChi2Features {
         let (coefficients, intercepts) = (coefficients.as_array(), intercepts.as_slice()?);
         with_histograms!(&x, |x| {
             let work = |e: &Executor| self.0.scores(e, &x, coefficients, intercepts);
-            n_threads.any(work)
+            n_threads.for_rows(x.n_rows()).any(work)
         })
     }
 }

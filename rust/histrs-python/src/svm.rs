@@ -61,7 +61,7 @@ pub(crate) fn svm_scores<'py>(
     };
     with_histograms!(&x, |x| {
         filled(py, (x.n_rows(), coef.nrows()), |out| {
-            n_threads.run(|e| core::scores_into(e, &x, units, coef, out))
+            n_threads.for_rows(x.n_rows()).run(|e| core::scores_into(e, &x, units, coef, out))
         })
     })
 }

@@ -28,7 +28,7 @@ impl ShapeFunctions {
     }
 
     fn evaluate<'py>(&self, x: Histograms<'py>, n_threads: Threads<'py>) -> PyResult<Matrix<'py>> {
-        with_histograms!(&x, |x| n_threads.array(|e| self.0.predict(e, &x)))
+        with_histograms!(&x, |x| n_threads.for_rows(x.n_rows()).array(|e| self.0.predict(e, &x)))
     }
 
     fn evaluate_transformed<'py>(
@@ -42,7 +42,7 @@ impl ShapeFunctions {
         let weights = weights.as_deref();
         with_histograms!(&x, |x| {
             let evaluate = |e: &_| self.0.predict_transformed(e, &x, &transform.0, weights);
-            n_threads.array(evaluate)
+            n_threads.for_rows(x.n_rows()).array(evaluate)
         })
     }
 
@@ -81,7 +81,7 @@ impl CubicFunctions {
     }
 
     fn evaluate<'py>(&self, x: Histograms<'py>, n_threads: Threads<'py>) -> PyResult<Matrix<'py>> {
-        with_histograms!(&x, |x| n_threads.array(|e| self.0.predict(e, &x)))
+        with_histograms!(&x, |x| n_threads.for_rows(x.n_rows()).array(|e| self.0.predict(e, &x)))
     }
 
     fn column<'py>(&self, py: Python<'py>, d: usize) -> PyResult<(Vector<'py>, Vector<'py>)> {
@@ -138,7 +138,7 @@ impl LookupTable {
         n_threads: Threads<'py>,
     ) -> PyResult<Matrix<'py>> {
         let x = x.as_array();
-        n_threads.array(|e| self.0.predict_bytes(e, x))
+        n_threads.for_rows(x.nrows()).array(|e| self.0.predict_bytes(e, x))
     }
 
     #[getter]
@@ -147,7 +147,7 @@ impl LookupTable {
     }
 
     fn evaluate<'py>(&self, x: Histograms<'py>, n_threads: Threads<'py>) -> PyResult<Matrix<'py>> {
-        with_histograms!(&x, |x| n_threads.array(|e| self.0.predict(e, &x)))
+        with_histograms!(&x, |x| n_threads.for_rows(x.n_rows()).array(|e| self.0.predict(e, &x)))
     }
 
     fn error_bound<'py>(&self, py: Python<'py>) -> Vector<'py> {

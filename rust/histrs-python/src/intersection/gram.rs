@@ -40,11 +40,11 @@ impl StoredMinima {
 /// `k(x, x)` of every row.
 #[pyfunction]
 pub(crate) fn row_sums<'py>(x: Histograms<'py>, n_threads: Threads<'py>) -> PyResult<Vector<'py>> {
-    with_histograms!(&x, |x| n_threads.array(|e| x.row_sums(e)))
+    with_histograms!(&x, |x| n_threads.for_rows(x.n_rows()).array(|e| x.row_sums(e)))
 }
 
 /// Fails at the first entry that is negative or not finite.
 #[pyfunction]
 pub(crate) fn check_histograms(x: Histograms<'_>, n_threads: Threads<'_>) -> PyResult<()> {
-    with_histograms!(&x, |x| n_threads.run(|e| x.check(e, "X")))
+    with_histograms!(&x, |x| n_threads.for_rows(x.n_rows()).run(|e| x.check(e, "X")))
 }
