@@ -16,6 +16,8 @@ from histrs._typing import Array
 _N_NODES = 101
 _PROBABILITIES = (np.arange(_N_NODES) + 0.5) / _N_NODES
 _NORMAL = ndtri(_PROBABILITIES)
+# Of few rows, how many independent residuals each is worth: all had a say in all of them.
+_WORTH = 0.4
 # Rows that a normal distribution counts for, and that all rows count for near a prediction.
 _OF_NORMAL = 100.0
 _OF_ALL = 50.0
@@ -99,7 +101,7 @@ class Shape:
         weights = np.ones(n) if row_weights is None else row_weights
         spread = float(np.sqrt(np.average(residuals**2, weights=weights)))
         # Of few rows, the spread itself is uncertain.
-        usual = spread * student.ppf(_PROBABILITIES, max(n - 1.0, 2.0))
+        usual = spread * student.ppf(_PROBABILITIES, max(_WORTH * n - 1.0, 2.0))
         everywhere = _mixed(residuals, weights, usual, _OF_NORMAL)
         everywhere -= everywhere.mean()
         places = _Places(means, residuals, weights)
