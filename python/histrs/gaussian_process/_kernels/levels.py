@@ -342,11 +342,8 @@ class LevelKernel(PickledByFields, Parametrised):
             own = counts[codes]
             if isinstance(term, LevelPair):
                 cells = own.reshape(len(term.first.points), -1)
-                both = (
-                    counted(term.first, cells.sum(axis=1)),
-                    counted(term.second, cells.sum(axis=0)),
-                )
-                terms.append(LevelPair(*both))
+                first = counted(term.first, cells.sum(axis=1))
+                terms.append(LevelPair(first, counted(term.second, cells.sum(axis=0))))
             else:
                 terms.append(counted(term, own))
         return replace(self, terms=tuple(terms))
