@@ -8,10 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as hnp
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy import sparse
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -39,7 +36,6 @@ from histrs.gaussian_process._learning.leave_one_out import leave_one_out
 from histrs.gaussian_process._tabular import base, classification, groups, members, regression
 from histrs.gaussian_process._tabular import numbers as columns
 from histrs.gaussian_process._tabular.blend import ClassPool, simplex_weights
-from histrs.gaussian_process._tabular.few_values import FewValues
 from histrs.gaussian_process._tabular.gaps import filled
 from histrs.gaussian_process._tabular.numbers import NumberColumns, rows_of_powers, yeo_johnson
 from histrs.gaussian_process._tabular.rows import TableRows
@@ -436,39 +432,6 @@ def test_prices_over_decades_have_positive_intervals():
     assert 0.005 < above < 0.06
     # The mean is that of the price, not of its logarithm.
     assert model.predict(X[600:]).mean() == pytest.approx(y[600:].mean(), rel=0.15)
-
-
-def test_intervals_of_counts_have_the_rows_that_are_zero():
-    rng = np.random.default_rng(4)
-    X = rng.uniform(size=(1200, 3))
-    y = rng.poisson(np.exp(2.5 * X[:, 0] - 2.0)).astype(float)
-    model = TabularGPRegressor(random_state=0).fit(X[:600], y[:600])
-    mean, quantiles = model.predict(X[600:], return_quantiles=[0.25, 0.75])
-    low, high = quantiles.T
-    inside = (low <= y[600:]) & (y[600:] <= high)
-    for quarter in np.array_split(np.argsort(mean), 4):
-        assert inside[quarter].mean() > 0.45
-    # Nothing is next to a count and not the count.
-    apart = np.abs(quantiles - np.rint(quantiles))
-    assert np.all((apart == 0.0) | (apart > 0.14) | (quantiles > y[:600].max()))
-
-
-@given(
-    hnp.arrays(np.float64, st.integers(2, 8), elements=st.integers(-20, 20), unique=True),
-    hnp.arrays(np.float64, 7, elements=st.floats(-25.0, 25.0)),
-)
-def test_quantiles_next_to_one_of_few_values_are_it(values, quantiles):
-    quantiles.sort()
-    few = FewValues.of(np.repeat(values, 5), None)
-    found = few.at(quantiles)
-    assert np.all(np.diff(found) >= 0.0)
-    assert_array_equal(few.at(values), values)
-    moved = found != quantiles
-    assert np.all(np.isin(found[moved], values))
-    assert_array_equal(FewValues.of(values, np.full(len(values), 5.0)).at(quantiles), found)
-    # Many values, or one alone, change nothing.
-    assert_array_equal(FewValues.of(values, None).at(quantiles), quantiles)
-    assert_array_equal(FewValues.of(np.zeros(9), None).at(quantiles), quantiles)
 
 
 def test_quantiles_are_in_order_and_the_median_is_one():

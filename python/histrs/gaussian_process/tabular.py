@@ -307,8 +307,7 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         return_std : bool, default=False
             Whether to return the standard deviation of the target too, noise included.
         return_quantiles : array-like of shape (n_quantiles,), default=None
-            Probabilities, between 0 and 1, whose quantiles to return too. Where targets take few
-            values, as counts do, a quantile next to one of these is this value.
+            Probabilities, between 0 and 1, whose quantiles to return too.
 
         Returns
         -------

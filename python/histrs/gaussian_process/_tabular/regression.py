@@ -16,7 +16,6 @@ from histrs.gaussian_process._learning.distances import LearnedKernel
 from histrs.gaussian_process._likelihoods.patterns import centred, over, spreads
 from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._tabular.blend import kept_weights, mixture_moments, simplex_weights
-from histrs.gaussian_process._tabular.few_values import FewValues
 from histrs.gaussian_process._tabular.groups import learn_groups, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
@@ -57,7 +56,6 @@ class RegressionFit:
     """Of transformed targets."""
     reach: tuple[float, float]
     """What a target may be: inverses of transforms leave all bounds where noise is wide."""
-    few_values: FewValues
     members: tuple[Member, ...]
     weights: Array
     spread: Spread
@@ -111,7 +109,6 @@ class RegressionFit:
         (centre,), less_mean = centred(t[:, None], targets.weights)
         (unit,) = spreads(t[:, None], targets.weights)
         targets = replace(targets, T=over(less_mean, np.array([unit])))
-        few_values = FewValues.of(y, targets.weights)
         progress = targets.progress
         progress.expect(len(_STAGES))
         groups = learn_groups(names, targets)
@@ -135,7 +132,6 @@ class RegressionFit:
             centre,
             unit,
             (y.min() - _REACH * np.ptp(y), y.max() + _REACH * np.ptp(y)),
-            few_values,
             members,
             of_members,
             spread,
@@ -237,7 +233,7 @@ class RegressionFit:
     def quantiles(self, located: Located, probabilities: Array) -> Array:
         """Return quantiles of the target, a column for each probability."""
         u = self.shape.quantiles(located.mean, probabilities)
-        return self.few_values.at(self.target(located.mean[:, None] + located.std[:, None] * u))
+        return self.target(located.mean[:, None] + located.std[:, None] * u)
 
     def answer(
         self, rows: TableRows, weights: Array | None, probabilities: Array, only_mean: bool
@@ -272,7 +268,7 @@ class RegressionFit:
             mean, lambda plain: np.sum(weights * plain.mean(rows).reshape(weights.shape), axis=1)
         )
         quantiles = _weighted_quantiles(values, of_values, probabilities)
-        return np.column_stack([mean, std, self.few_values.at(quantiles)])
+        return np.column_stack([mean, std, quantiles])
 
     def log_density(self, rows: TableRows, weights: Array | None, y: Array) -> Array:
         """Return the log density of targets, by one prediction a row, or several with weights."""
