@@ -41,6 +41,7 @@ from histrs.gaussian_process._tabular.numbers import NumberColumns, rows_of_powe
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.shape import Correction, Shape
 from histrs.gaussian_process._tabular.spread import Spread
+from histrs.gaussian_process._tabular.together import means_of, predictions_of
 from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
 from tests.oracles.leave_one_out import refits
 from tests.oracles.tables import distance_kernel
@@ -260,6 +261,23 @@ def test_members_leave_rows_out(name):
     found = fit.predict_leave_one_out()
     assert_allclose((found[0] - y.mean()) / y.std(), means[:, 0], atol=1e-4)
     assert_allclose(leave_one_out(member.posterior, T)[1][:, 0], variances, rtol=1e-3)
+
+
+@pytest.mark.parametrize("n", [12, 150, 800])
+def test_members_that_share_matrices_say_what_each_says_alone(n):
+    X, random = rows_of(0, n + 300), np.random.default_rng(0)
+    frame = pd.DataFrame(X).assign(word=random.choice(list("abc"), len(X))).rename(columns=str)
+    y = X[:, 0] + 0.5 * (frame["word"] == "a").to_numpy() + random.normal(size=len(X))
+    model = TabularGPRegressor(random_state=0).fit(frame[:n], y[:n])
+    asked = [member for _, member in model._weighted_members()]
+    assert sum(member.name == "even" for member in asked) > 1
+    ((_, rows, _),) = model._to_predict(frame[n:])
+    of_all = zip(asked, means_of(asked, rows), predictions_of(asked, rows), strict=True)
+    for member, alone, (mean, variance) in of_all:
+        own_mean, own_variance = member.predict(rows)
+        assert_allclose(alone, own_mean, atol=1e-9)
+        assert_allclose(mean, own_mean, atol=1e-9)
+        assert_allclose(variance, own_variance, rtol=1e-7)
 
 
 def test_kernels_for_few_rows_are_as_probable_as_their_evidence():

@@ -134,14 +134,14 @@ class ScoreOfPairs(Score):
     """A score from a function that multiplies the kernel with the training rows by `V`."""
 
     def __init__(self, product: Callable[[Any, Array, int], Array], V: Array) -> None:
-        self._product, self._V, self.n_outputs = product, V, V.shape[1]
+        self._product, self.weights, self.n_outputs = product, V, V.shape[1]
 
     def evaluate(self, X: Any, n_threads: int) -> Array:
-        return self._product(X, self._V, n_threads)
+        return self._product(X, self.weights, n_threads)
 
     def behind(self, V: Array) -> ScoreOfPairs:
         """Return the score of other weights, and these behind them."""
-        return ScoreOfPairs(self._product, np.hstack([V, self._V]))
+        return ScoreOfPairs(self._product, np.hstack([V, self.weights]))
 
 
 class ScoreOfDistances(Score):

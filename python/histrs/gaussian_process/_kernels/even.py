@@ -41,7 +41,8 @@ class EvenMixture:
     @classmethod
     def start(cls, X: Array, n_numbers: int) -> Self:
         """Return the kernel with the length that suits rows."""
-        distances = cls(n_numbers, 1.0, (0.0, 0.0, 0.0), 1.0)._distances(X, X)
+        unit = cls(n_numbers, 1.0, (0.0, 0.0, 0.0), 1.0)
+        distances = unit._distances(X, X, unit._equal(X, X))
         apart = distances[np.triu_indices(len(X), 1)]
         length = float(np.median(apart)) if len(apart) > 0 else 1.0
         return cls(n_numbers, length if length > 0.0 else 1.0, (0.0, 0.0, 0.0), 1.0)
@@ -57,9 +58,9 @@ class EvenMixture:
             equal += own[:, None] == others
         return equal
 
-    def _distances(self, X: Array, Y: Array) -> Array:
+    def _distances(self, X: Array, Y: Array, equal: Array) -> Array:
         n = self.n_numbers
-        unequal = X.shape[1] - n - self._equal(X, Y)
+        unequal = X.shape[1] - n - equal
         squares = cdist(X[:, :n], Y[:, :n], "sqeuclidean") if n > 0 else 0.0
         return np.asarray(np.sqrt(squares + 2.0 * unequal))
 
@@ -73,7 +74,8 @@ class EvenMixture:
         sums = begun.sum(axis=1)[:, None] + others.sum(axis=1)
         apart = cdist(begun, others, "cityblock") if n > 0 else 0.0
         curves = equal + 0.5 * (sums - apart)
-        return lines / n_columns, np.exp(-self._distances(X, Y) / self.length), curves / n_columns
+        distances = self._distances(X, Y, equal)
+        return lines / n_columns, np.exp(-distances / self.length), curves / n_columns
 
     def matrix(self, parts: Any) -> Array:
         """Return the kernel matrix, as a new array in C order."""

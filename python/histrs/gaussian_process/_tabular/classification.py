@@ -16,6 +16,7 @@ from histrs.gaussian_process._tabular.blend import ClassPool, kept_weights, simp
 from histrs.gaussian_process._tabular.groups import learn_groups, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
+from histrs.gaussian_process._tabular.together import means_of
 
 # What the weight of a column adds to squared errors of members, over the rows: more than for
 # numbers, since an indicator says less than one.
@@ -103,7 +104,7 @@ class ClassFit:
 
     def scores(self, rows: TableRows) -> Array:
         """Return what the blend says of rows, as probabilities."""
-        found = np.stack([member.mean(rows) for member in self.members], axis=2)
+        found = np.stack(means_of(self.members, rows), axis=2)
         return np.asarray(self.centre + self.unit * (found @ self.weights))
 
     def probabilities(self, rows: TableRows, weights: Array | None) -> Array:

@@ -62,7 +62,7 @@ _MOST_HELD_OUT = 4000
 # Rows up to which variances are exact; of more, the mean error of standard deviations from a few
 # directions that is close enough.
 _EXACT_ROWS = 500
-_CLOSE = 0.01
+_CLOSE = 0.02
 _BOUNDS = {"noise": (1e-6, 1e6), "amplitude": (1e-8, 1e6)}
 
 
@@ -204,6 +204,15 @@ class Member:
             found[:] = kernel.spreads(self.posterior.bound.X)
         total = float(found.sum())
         return found / total if total > 0.0 else found
+
+    def variance(self, X: Array, K: Array) -> Array:
+        """Return variances of rows of which the kernel with the training rows is known."""
+        amplitude, noise = self.posterior.amplitude[0], float(self.posterior.noise[0])
+        if self.cached is not None:
+            directions: Any = self.cached.score
+            return np.asarray(amplitude * self.cached.of(X, K @ directions.weights) + noise)
+        prior = self.posterior.bound.prior(X)
+        return self.posterior.variance_of(prior, lambda some: K[some].T)[:, 0] + noise
 
     def latent_variance(self, rows: TableRows) -> Array:
         """Return the variance of the latent functions."""

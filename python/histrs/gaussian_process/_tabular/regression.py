@@ -21,6 +21,7 @@ from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.shape import Correction, Shape
 from histrs.gaussian_process._tabular.spread import Spread
+from histrs.gaussian_process._tabular.together import means_of, predictions_of
 from histrs.gaussian_process._tabular.transforms import IDENTITY, Transform, candidates
 
 # What the weight of a column adds to squared errors of members, over the rows.
@@ -168,7 +169,7 @@ class RegressionFit:
 
     def located(self, rows: TableRows) -> Located:
         """Return predictions of rows."""
-        found = [member.predict(rows) for member in self.members]
+        found = predictions_of(self.members, rows)
         means = np.column_stack([mean[:, 0] for mean, _ in found])
         variances = np.column_stack([variance for _, variance in found])
         mean, std = _blended(means, variances, self.weights)
@@ -184,7 +185,7 @@ class RegressionFit:
     def mean(self, rows: TableRows) -> Array:
         """Return means of the target."""
         if self.plain is None:
-            means = np.column_stack([member.mean(rows)[:, 0] for member in self.members])
+            means = np.column_stack([mean[:, 0] for mean in means_of(self.members, rows)])
             return self.target(self.correction.apply(means @ self.weights))
         return self.moments(rows, self.located(rows))[0]
 
