@@ -153,22 +153,20 @@ class GPClassifier(ClassifierMixin, GaussianProcess):
         n_jobs: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(
-            kernel,
-            noise=noise,
-            noise_bounds=noise_bounds,
-            optimizer=optimizer,
-            solver=solver,
-            tol=tol,
-            variance=variance,
-            n_bins=n_bins,
-            random_state=random_state,
-            n_jobs=n_jobs,
-            verbose=verbose,
-        )
+        self.kernel = kernel
+        self.noise = noise
+        self.noise_bounds = noise_bounds
+        self.optimizer = optimizer
+        self.solver = solver
+        self.tol = tol
+        self.variance = variance
+        self.n_bins = n_bins
+        self.random_state = random_state
         self.likelihood = likelihood
         self.calibration = calibration
         self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.verbose = verbose
 
     # ---- labels, and rows that come and go -----------------------------------------------------
 

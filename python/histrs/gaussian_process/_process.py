@@ -128,6 +128,19 @@ class GaussianProcess(BaseEstimator):
     _predicted: ClassVar[Literal["mean", "decision"]]
     """The readout that predictions are made of: that of targets, or of classes."""
 
+    # Parameters that both have.
+    kernel: Any
+    noise: float | ArrayLike
+    noise_bounds: Bounds
+    optimizer: OptimizerOption
+    solver: SolverName | Solver
+    tol: float
+    variance: VarianceName | Fine
+    n_bins: int | Bins | None
+    random_state: int | np.random.RandomState | None
+    n_jobs: int | None
+    verbose: int
+
     kernel_: Kernel | GeneralizedKernel
     sample_weight_fit_: Array | None = None
     noise_: float | Array
@@ -158,33 +171,6 @@ class GaussianProcess(BaseEstimator):
     slope_weight_ = OfKernel()
     rough_weight_ = OfKernel()
     level_weights_ = OfKernel()
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        noise: float | ArrayLike = 0.1,
-        noise_bounds: Bounds = (1e-6, 1e12),
-        optimizer: OptimizerOption = "auto",
-        solver: SolverName | Solver = "auto",
-        tol: float = 1e-4,
-        variance: VarianceName | Fine = "auto",
-        n_bins: int | Bins | None = None,
-        random_state: int | np.random.RandomState | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.noise = noise
-        self.noise_bounds = noise_bounds
-        self.optimizer = optimizer
-        self.solver = solver
-        self.tol = tol
-        self.variance = variance
-        self.n_bins = n_bins
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @property
     def _asked(self) -> Asked:
