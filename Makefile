@@ -92,12 +92,13 @@ test-slow: check-rust $(STAMPS)/group-test $(EXTENSION) ## slow definitions, kil
 test-checked: check-rust ## tests of the crate with overflow checks and debug assertions
 	cargo test --profile test-checked -p histrs --tests
 
-# The first set is the one that the other targets run.
+# The first set is the one that the other targets run. With the features of test-rust, nothing is
+# compiled again.
 test-simd: check-rust $(STAMPS)/group-test $(EXTENSION) ## crate and pytest on each further instruction set
 	@for set in $$($(PYTHON) -c 'from histrs import _histrs; \
 	    print(*_histrs.instruction_sets()[1:])'); do \
-	    echo "HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --tests"; \
-	    HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --tests || exit 1; \
+	    echo "HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --features proptest --tests"; \
+	    HISTRS_SIMD=$$set $(CARGO_TEST) -p histrs --features proptest --tests || exit 1; \
 	    echo "HISTRS_SIMD=$$set $(PYTEST) -m simd_paths"; \
 	    HISTRS_SIMD=$$set $(PYTEST) -m simd_paths || exit 1; \
 	done
@@ -120,7 +121,7 @@ test-blas: check-rust $(STAMPS)/group-test $(EXTENSION) ## tests of solvers unde
 # less than later ones do: what is expected to fail there may pass.
 test-oldest: check-rust $(STAMPS)/oldest $(EXTENSION) ## quick tests with the oldest versions in pyproject.toml
 	SCIPY_ARRAY_API=1 $(OLDEST)/bin/python -m pytest -n auto --dist worksteal \
-	    -o xfail_strict=false -m "not slow" tests $(ARGS)
+	    --hypothesis-profile=few -o xfail_strict=false -m "not slow" tests $(ARGS)
 
 fuzz: check-rust $(STAMPS)/group-test $(EXTENSION) ## random programs for MINUTES, half of them in Rust; then a soak
 	@end=$$(( $$(date +%s) + 30 * $(MINUTES) )); seed=$(SEED); \

@@ -11,6 +11,8 @@ from threadpoolctl import threadpool_limits
 settings.register_profile(
     "histrs", settings.default, deadline=None, max_examples=25, derandomize=True
 )
+# Where only versions of packages differ.
+settings.register_profile("few", settings.default, deadline=None, max_examples=5, derandomize=True)
 settings.register_profile("fuzz", settings.default, deadline=None, max_examples=400)
 settings.load_profile("histrs")
 

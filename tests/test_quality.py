@@ -282,7 +282,7 @@ def _measured(source, tmp_path, monkeypatch):
     monkeypatch.setattr(page, "listed", lambda: iter(tables))
     store = Store(tmp_path / "found.csv")
     for k, table in enumerate(tables):
-        for model in MODELS[:3] + [m for m in MODELS if m.name == "random forest"]:
+        for model in [*MODELS[:3], *(m for m in MODELS if m.name in ("random forest", "EBM"))]:
             better = (model.name == "TabularGP") == (k % 2 == 0)
             value = (0.3 if better else 0.4) + 0.01 * MODELS.index(model)
             answer = Answer(mean=np.zeros(40), std=np.ones(40))
@@ -314,7 +314,18 @@ def test_the_page_lists_losses_and_says_which_half_is_which(measured, tmp_path):
     assert "p/one" not in lost
     assert text.index("not used to choose") < text.index("Tables used to choose")
     assert "| CatBoost | p/two | 3000 | more than 15 minutes |" in text
-    assert all(path.read_text().startswith("<?xml") for path in paths[1:])
+    assert all(path.read_text().startswith("<?xml") for path in paths[2:])
+
+
+def test_a_page_of_their_own_compares_additive_models(measured, tmp_path):
+    found, _ = measured
+    ebm = found[found["model"] == "EBM"]
+    levels = ebm.assign(model=summary.ADDITIVE, RMSE=ebm["RMSE"] * 1.25)
+    paths = page.write(pd.concat([found, levels]), tmp_path)
+    everything, additive = (path.read_text() for path in paths[:2])
+    assert summary.ADDITIVE not in everything
+    assert "random forest" not in additive
+    assert "| p/two | 3000 | RMSE | 0.4500 | 0.3600 EBM | 1.250 |" in additive
 
 
 # ---- the page of EEG -----------------------------------------------------------------------------

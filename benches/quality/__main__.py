@@ -45,6 +45,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--models", nargs="*", help='measure these again; "ours" for all of ours')
     parser.add_argument("--peers", choices=["deep"], help="xRFM and RealMLP too")
+    parser.add_argument("--family", choices=["additive"], help="sums of curves and pairs alone")
     parser.add_argument("--render", action="store_true", help="write the page from the results")
     parser.add_argument("--quick", action="store_true", help="see in minutes that it runs")
     parser.add_argument("--minutes", type=float, help="begin nothing after so many minutes")
@@ -58,6 +59,8 @@ def _models(options: argparse.Namespace) -> Iterator[Model]:
         if model.name not in asked and not (model.ours and "ours" in asked):
             continue
         if model.deep and options.peers != "deep":
+            continue
+        if options.family == "additive" and model.family == "others":
             continue
         if missing := model.needs():
             print(f"{model.name}: left out, {missing}", flush=True)
@@ -121,7 +124,7 @@ def _runs(model: Model, table: Table, rows: Rows, split: Split) -> bool:
     if table.has_classes and (not model.classes or rows.y.max() >= model.most_classes):
         return False
     n = len(split.train)
-    if n > min(model.most_rows, FULL):
+    if not model.least_rows <= n <= min(model.most_rows, FULL):
         return False
     if split.seed > 0 and (model.slow or table.use == "tuning"):
         return False

@@ -1,9 +1,10 @@
 """Models as their users run them: defaults, on one thread, from frames to answers."""
 
 import importlib.util
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -31,11 +32,15 @@ from histrs.gaussian_process import (
     TabularGPClassifier,
     TabularGPRegressor,
 )
+from histrs.gaussian_process._tabular.members import MemberName
 
 # What a support vector machine is tuned over, by five folds.
 _GRID = {"C": [0.3, 3.0, 30.0, 300.0], "gamma": [0.01, 0.1, "scale"]}
 # Categories that HistGradientBoosting takes.
 _MOST_CATEGORIES = 255
+
+
+Family = Literal["others", "additive", "additive alone"]
 
 
 class Model(NamedTuple):
@@ -48,6 +53,7 @@ class Model(NamedTuple):
     needs: Callable[[], str] = lambda: ""
     """What is missing here to run it, in words; nothing where all is there."""
     most_rows: int = 10**9
+    least_rows: int = 0
     classes: bool = True
     most_classes: int = 10**9
     ours: bool = False
@@ -56,6 +62,8 @@ class Model(NamedTuple):
     deep: bool = False
     slow: bool = False
     """Whether it takes minutes: it gets the first splits alone, and held tables above 200 rows."""
+    family: Family = "others"
+    """On which pages it is: models of the family "additive" are on both."""
 
     @property
     def version(self) -> str:
@@ -76,10 +84,16 @@ def _regress(model: Any, X: Any, y: NDArray[Any]) -> Answers:
     return lambda X: Answer(mean=model.predict(X))
 
 
-def _tabular(X: pd.DataFrame, y: NDArray[Any], has_classes: bool) -> Answers:
+def _tabular(
+    X: pd.DataFrame,
+    y: NDArray[Any],
+    has_classes: bool,
+    members: Literal["auto"] | Sequence[MemberName] = "auto",
+) -> Answers:
+    of_both: dict[str, Any] = {"members": members, "n_jobs": 1, "random_state": 0}
     if has_classes:
-        return _classify(TabularGPClassifier(n_jobs=1, random_state=0), X, y)
-    model = TabularGPRegressor(n_jobs=1, random_state=0).fit(X, y)
+        return _classify(TabularGPClassifier(**of_both), X, y)
+    model = TabularGPRegressor(**of_both).fit(X, y)
 
     def answer(X: pd.DataFrame) -> Answer:
         mean, std = model.predict(X, return_std=True)
@@ -261,7 +275,7 @@ def _mgcv_needs() -> str:
 
 MODELS = [
     Model("TabularGP", _tabular, "histrs", ours=True, takes_gaps=True),
-    Model("IntersectionGP", _intersection, "histrs", ours=True, takes_gaps=True),
+    Model("IntersectionGP", _intersection, "histrs", ours=True, takes_gaps=True, family="additive"),
     Model("CatBoost", _catboost, "catboost", _package("catboost"), takes_gaps=True),
     Model("LightGBM", _lightgbm, "lightgbm", _package("lightgbm"), takes_gaps=True),
     Model("HistGradientBoosting", _boosting, "scikit-learn", takes_gaps=True),
@@ -274,6 +288,7 @@ MODELS = [
         10_000,
         takes_gaps=True,
         slow=True,
+        family="additive",
     ),
     Model(
         "NGBoost",
@@ -284,12 +299,12 @@ MODELS = [
         slow=True,
     ),
     Model("quantile boosting", _quantile_boosting, "scikit-learn", classes=False, takes_gaps=True),
-    Model("linear, tuned", _linear, "scikit-learn", takes_gaps=True),
+    Model("linear, tuned", _linear, "scikit-learn", takes_gaps=True, family="additive"),
     Model(
         "BayesianRidge", _bayesian, "scikit-learn", classes=False, most_rows=1000, takes_gaps=True
     ),
     Model("SVM, tuned", _machine, "scikit-learn", most_rows=3000, takes_gaps=True, slow=True),
-    Model("mgcv", mgcv.fit, "mgcv", _mgcv_needs, most_classes=2, slow=True),
+    Model("mgcv", mgcv.fit, "mgcv", _mgcv_needs, most_classes=2, slow=True, family="additive"),
     Model(
         "RealMLP",
         _deep("RealMLP_TD"),
@@ -300,4 +315,12 @@ MODELS = [
         slow=True,
     ),
     Model("xRFM", _deep("XRFM_D"), "pytabkit", _package("pytabkit"), 10_000, deep=True, slow=True),
+    Model(
+        "TabularGP, levels",
+        partial(_tabular, members=["levels"]),
+        "histrs",
+        least_rows=3000,
+        ours=True,
+        family="additive alone",
+    ),
 ]

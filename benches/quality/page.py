@@ -1,4 +1,4 @@
-"""The page of the quality of answers, and its two figures."""
+"""The pages of the quality of answers, and two figures."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -12,7 +12,16 @@ from benches.quality.fits import GAPS, LIMIT
 from benches.quality.models import MODELS
 from benches.quality.scores import INTERVALS
 from benches.quality.splits import OFTEN
-from benches.quality.summary import FIRST, OURS, SIZE_NAMES, Comparison, compared, means, with_error
+from benches.quality.summary import (
+    ADDITIVE,
+    FIRST,
+    OURS,
+    SIZE_NAMES,
+    Comparison,
+    compared,
+    means,
+    with_error,
+)
 from benches.quality.tables import Table, listed
 
 # What is compared, and by which score.
@@ -30,17 +39,20 @@ _NEAR = (0.91, 0.98)
 
 
 def write(found: pd.DataFrame, folder: Path | None = None) -> list[Path]:
-    """Write the page and its figures; return their paths."""
+    """Write the pages and the figures; return their paths."""
     docs = folder or ROOT / "docs"
     images = folder or docs / "images"
+    pages = docs / "quality.md", docs / "quality_additive.md"
+    additive = found[found["model"].isin([m.name for m in MODELS if m.family != "others"])]
+    found = found[~found["model"].isin([m.name for m in MODELS if m.family == "additive alone"])]
     fits = found[found["gaps"] == ""]
-    text = "\n".join(_lines(found, fits)) + "\n"
-    (docs / "quality.md").write_text(text, encoding="utf-8")
+    for path, lines in zip(pages, (_lines(found, fits), _additive(additive)), strict=True):
+        path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     drawn = [images / "quality_seconds.svg", images / "quality_coverage.svg"]
     tables = [t for t in listed() if t.use == "held"]
     figures.seconds(fits, tables, drawn[0])
     figures.coverage(means(fits), tables, drawn[1])
-    return [docs / "quality.md", *drawn]
+    return [*pages, *drawn]
 
 
 def _lines(found: pd.DataFrame, fits: pd.DataFrame) -> Iterable[str]:
@@ -56,13 +68,44 @@ def _lines(found: pd.DataFrame, fits: pd.DataFrame) -> Iterable[str]:
             yield from _wins(fits, of_kind, names[0])
         if use == "held":
             yield from _pictures()
-            yield from _losses(fits, of_use)
+            yield from _losses(fits, of_use, FIRST)
             yield from _coverage(scores, of_use)
             yield from _calibration(fits, of_use)
             yield from _gaps(found, of_use)
             yield from _costs(scores, of_use)
     yield from _every_table(scores, tables)
     yield from _failures(scores)
+
+
+def _additive(found: pd.DataFrame) -> Iterable[str]:
+    """Yield the page of models whose predictions are sums of curves and of pairs."""
+    held = [t for t in listed() if t.use == "held"]
+    fits = found[(found["gaps"] == "") & found["size"].isin(_LARGE)]
+    yield from [
+        "# Quality of additive models",
+        "",
+        "The prediction of these models is a sum of curves, one for each column, and of functions "
+        "of some pairs of columns. [](quality.md) describes tables and splits, and compares models "
+        "of all kinds. Only the tables that took no part in the choice of our defaults are here, "
+        f"with at least 3,000 rows. `{ADDITIVE}` is "
+        '`TabularGPRegressor(members=["levels"])`, or the classifier: curves and ten pairs on '
+        "rounded values. `python -m benches.quality --family additive` measures this again.",
+        "",
+        "| model | curves | pairs |",
+        "|---|---|--:|",
+        f"| {ADDITIVE} | piecewise linear | 10 |",
+        "| IntersectionGP | piecewise linear, a knot at each value | 0 |",
+        "| EBM | steps | 5 for each column |",
+        "| linear, tuned | lines | 0 |",
+        "| mgcv | cubic splines | 0 |",
+    ]
+    for kind, names in _KINDS:
+        of_kind = [t for t in held if t.has_classes == (kind == "classes")]
+        yield from ["", f"## Targets that are {kind}"]
+        yield from _ranks(fits, of_kind, names[0])
+        yield from _wins(fits, of_kind, names[0])
+    yield from _losses(fits, held, ADDITIVE)
+    yield from _costs(means(fits), held)
 
 
 def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
@@ -174,35 +217,35 @@ def _pictures() -> Iterable[str]:
     ]
 
 
-def _losses(fits: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
+def _losses(fits: pd.DataFrame, tables: list[Table], model: str) -> Iterable[str]:
     """Yield every table of real size on which a peer is better."""
     yield from [
         "",
         "## Where we lose",
         "",
-        f"Every table at 3,000 rows and more on which another model is better than `{FIRST}`, the "
+        f"Every table at 3,000 rows and more on which another model is better than `{model}`, the "
         "worst first.",
         "",
     ]
-    yield from _header(["table", "rows to fit", "score", FIRST, "best peer", "ratio"])
+    yield from _header(["table", "rows to fit", "score", model, "best peer", "ratio"])
     lost = []
     for kind, names in _KINDS:
         of_kind = [t for t in tables if t.has_classes == (kind == "classes")]
         for size in _LARGE:
             at = compared(fits, of_kind, size, names[0])
-            if FIRST in at.scores and set(at.scores) - OURS:
-                lost += _lost(at, size, names[0])
+            if model in at.scores and set(at.scores) - OURS:
+                lost += _lost(at, model, size, names[0])
     for ratio, cells in sorted(lost, key=lambda entry: -entry[0]):
         yield _row([*cells, f"{ratio:.3f}"])
 
 
-def _lost(at: Comparison, size: str, score: str) -> list[tuple[float, list[str]]]:
+def _lost(at: Comparison, model: str, size: str, score: str) -> list[tuple[float, list[str]]]:
     peers = at.scores.drop(columns=list(OURS), errors="ignore")
-    ratios = at.ratios(FIRST, peers_only=True)
+    ratios = at.ratios(model, peers_only=True)
     rows = []
     for table in ratios.index[ratios > 1]:
         best = peers.loc[table].idxmin()
-        cells = [table, size, score, f"{at.scores.loc[table, FIRST]:.4f}"]
+        cells = [table, size, score, f"{at.scores.loc[table, model]:.4f}"]
         rows.append((float(ratios[table]), [*cells, f"{peers.loc[table, best]:.4f} {best}"]))
     return rows
 
