@@ -22,6 +22,7 @@ WITHOUT_CODE = {
     "glossary.md",
     "installation.md",
     "quality.md",
+    "quality_additive.md",
     "quality_spd.md",
     "quality_svm.md",
     "roadmap.md",
