@@ -319,7 +319,7 @@ MODELS = [
         "TabularGP, levels",
         partial(_tabular, members=["levels"]),
         "histrs",
-        least_rows=3000,
+        least_rows=1000,
         ours=True,
         family="additive alone",
     ),

@@ -80,14 +80,14 @@ def _lines(found: pd.DataFrame, fits: pd.DataFrame) -> Iterable[str]:
 def _additive(found: pd.DataFrame) -> Iterable[str]:
     """Yield the page of models whose predictions are sums of curves and of pairs."""
     held = [t for t in listed() if t.use == "held"]
-    fits = found[(found["gaps"] == "") & found["size"].isin(_LARGE)]
+    fits = found[(found["gaps"] == "") & found["size"].isin(["1000", *_LARGE])]
     yield from [
         "# Quality of additive models",
         "",
         "The prediction of these models is a sum of curves, one for each column, and of functions "
         "of some pairs of columns. [](quality.md) describes tables and splits, and compares models "
-        "of all kinds. Only the tables that took no part in the choice of our defaults are here, "
-        f"with at least 3,000 rows. `{ADDITIVE}` is "
+        "of all kinds. Only the tables that took no part in the choice of our defaults are here. "
+        f"`{ADDITIVE}` is "
         '`TabularGPRegressor(members=["levels"])`, or the classifier: curves and ten pairs on '
         "rounded values. `python -m benches.quality --family additive` measures this again.",
         "",
