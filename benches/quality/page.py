@@ -89,7 +89,8 @@ def _additive(found: pd.DataFrame) -> Iterable[str]:
         "of all kinds. Only the tables that took no part in the choice of our defaults are here. "
         f"`{ADDITIVE}` is "
         '`TabularGPRegressor(members=["levels"])`, or the classifier: curves and ten pairs on '
-        "rounded values. `python -m benches.quality --family additive` measures this again.",
+        "rounded values. - means that a model was not run on nine tables in ten. "
+        "`python -m benches.quality --family additive` measures this again.",
         "",
         "| model | curves | pairs |",
         "|---|---|--:|",
