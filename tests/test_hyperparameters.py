@@ -12,6 +12,7 @@ from scipy import optimize
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
+from histrs._solvers.lanczos import Lanczos
 from histrs._solvers.log_det import (
     lanczos_log_det,
     largest_eigenvalue_bound,
@@ -27,6 +28,7 @@ from histrs.gaussian_process import (
 )
 from histrs.gaussian_process._kernels.generalized import GeneralizedKernel
 from histrs.gaussian_process._learning import learner as _optimizer
+from histrs.gaussian_process._learning import spectrum as _spectrum
 from histrs.gaussian_process._learning.hyperparameters import Hyperparameters, SearchSpace
 from histrs.gaussian_process.kernels import Constant, Intersection
 from histrs.testing import histograms
@@ -614,6 +616,34 @@ def test_estimates_of_the_likelihood_are_refined_where_they_decide(rng):
         for solver in ("cholesky", "cg")
     ]
     assert 0.5 < learned[1] / learned[0] < 2.0
+
+
+@pytest.mark.parametrize("n_steps", [1, 4, 20])
+def test_quadratures_bound_the_likelihood_from_below(rng, n_steps):
+    """Too few steps make no small noise likely that they do not resolve."""
+    A = kernel_matrix(rng, 60, noise=0.0)
+    y = rng.normal(size=60)
+    values, Q = np.linalg.eigh(A)
+    lanczos = Lanczos(lambda V: A @ V, y[:, None], keep_basis=False, max_steps=60)
+    lanczos.run(n_steps)
+    (known,) = lanczos.tridiagonals()
+    for noise in np.logspace(-8, 2, 11):
+        exact = np.sum((Q.T @ y) ** 2 / (values + noise))
+        logarithm = np.sum((Q.T @ y) ** 2 * np.log(values + noise))
+        nodes, weights = known.with_node_at_zero().measure()
+        nodes = np.maximum(nodes, 0.0)
+        assert np.sum(weights / (nodes + noise)) >= exact * (1 - 1e-9)
+        nodes, weights = known.measure()
+        assert np.sum(weights / (nodes + noise)) <= exact * (1 + 1e-9)
+        assert np.sum(weights * np.log(nodes + noise)) >= logarithm - 1e-9 * abs(logarithm)
+
+
+def test_noise_that_few_steps_do_not_resolve_is_not_learned(rng, monkeypatch):
+    X = rng.random((3000, 6))
+    y = np.sin(9 * X).sum(axis=1) + 0.3 * rng.normal(size=3000)
+    exact = IntersectionGPRegressor(random_state=0).fit(X, y).noise_
+    monkeypatch.setattr(_spectrum, "_MAX_STEPS", 33)
+    assert IntersectionGPRegressor(random_state=0).fit(X, y).noise_ == pytest.approx(exact, rel=0.5)
 
 
 WRONG = {

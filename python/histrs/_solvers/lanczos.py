@@ -13,6 +13,8 @@ from histrs._typing import Array
 
 # A new direction shorter than this part of the operator's size is rounding.
 _BREAKDOWN = 1e-12
+# Rounding of eigenvalues, as a part of the largest.
+_ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
@@ -23,6 +25,8 @@ class Tridiagonal:
     off_diagonal: Array
     norm: float
     """`|v|`."""
+    next: float = 0.0
+    """The entry of `off_diagonal` of one step more; 0 where there is no further step."""
 
     def eigen(self) -> tuple[Array, Array]:
         """Return eigenvalues (Ritz values) and eigenvectors of `T`."""
@@ -39,6 +43,29 @@ class Tridiagonal:
         """Return nodes and weights with `v^T f(A) v` near `sum(weights * f(nodes))`."""
         nodes, vectors = self.eigen()
         return nodes, self.norm**2 * vectors[0] ** 2
+
+    def with_node_at_zero(self) -> Tridiagonal:
+        """Return what Gauss-Radau quadrature takes, with a node at the least eigenvalue [1]_.
+
+        No eigenvalue of the operator is below 0. Where Gauss quadrature is below `v^T f(A) v`, as
+        of `f(x) = 1 / (x + s)`, this one is above it. A process that has ended knows all there is.
+
+        References
+        ----------
+        .. [1] G. H. Golub, "Some modified matrix eigenvalue problems", SIAM Review, 1973.
+        """
+        if self.next == 0.0:
+            return self
+        # In doubles, eigenvalues may be below 0 by this.
+        rounding = _ROUNDING * float(np.max(self.diagonal))
+        pivot = np.inf
+        for a, b in zip(self.diagonal, [0.0, *self.off_diagonal], strict=True):
+            pivot = max(a + rounding - b**2 / pivot, rounding)
+        return Tridiagonal(
+            np.append(self.diagonal, self.next**2 / pivot - rounding),
+            np.append(self.off_diagonal, self.next),
+            self.norm,
+        )
 
 
 class Lanczos:
@@ -108,7 +135,8 @@ class Lanczos:
         for k, size in enumerate(self._sizes.tolist()):
             diagonal = np.array([d[k] for d in self._diagonal[:size]])
             off_diagonal = np.array([d[k] for d in self._off_diagonal[: max(size - 1, 0)]])
-            yield Tridiagonal(diagonal, off_diagonal, float(self._norms[k]))
+            following = float(self._off_diagonal[size - 1][k]) if size else 0.0
+            yield Tridiagonal(diagonal, off_diagonal, float(self._norms[k]), following)
 
     def basis(self, column: int) -> Array:
         """Return the basis of a column, of shape (steps, n)."""

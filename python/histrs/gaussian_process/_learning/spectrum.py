@@ -191,7 +191,11 @@ class LanczosSpectrum(Spectrum):
 
     def _run(self, n_steps: int) -> None:
         self._lanczos.run(n_steps)
-        pairs = [tridiagonal.measure() for tridiagonal in self._lanczos.tridiagonals()]
+        known = list(self._lanczos.tridiagonals())
+        # The inverse is bounded from above, as the logarithm is: noise that the steps do not
+        # resolve is no likelier than it is.
+        data = [t.with_node_at_zero() for t in known[: self._n_outputs]]
+        pairs = [t.measure() for t in (*data, *known[self._n_outputs :])]
         measures = [Measure(np.maximum(nodes, 0.0), weights) for nodes, weights in pairs]
         self.data, self.traces = measures[: self._n_outputs], measures[self._n_outputs :]
 
