@@ -251,16 +251,35 @@ def test_exponents_are_learned_from_rows_with_the_ends_of_each_column(monkeypatc
 
 @pytest.mark.parametrize("name", ["levels", "radial", "ranks"])
 def test_members_leave_rows_out(name):
-    X, y = curved(0, 60)
+    X, y = curved(0, 310)
     fit = TabularGPRegressor(members=[name], target_transform="identity", random_state=0).fit(X, y)
     (member,) = fit._fits[0].members
     (system,) = member.posterior.systems
     K = member.posterior.bound.matrix() * system.amplitude
     T = ((y - y.mean()) / y.std())[:, None]
-    means, variances = refits(K + system.noise * np.eye(60), T)
+    means, variances = refits(K + system.noise * np.eye(310), T)
     found = fit.predict_leave_one_out()
     assert_allclose((found[0] - y.mean()) / y.std(), means[:, 0], atol=1e-4)
     assert_allclose(leave_one_out(member.posterior, T)[1][:, 0], variances, rtol=1e-3)
+
+
+@pytest.mark.parametrize("name", ["radial", "ranks"])
+def test_few_rows_are_left_out_of_learning_too(name):
+    """Weights of many columns fit noise of few rows, which these do not see when they are asked."""
+    inside, too_sure = [], []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = rng.normal(size=(1150, 30))
+        f = 2.0 * X[:, 0] + 2.0 * np.abs(X[:, 1]) - 1.6
+        y, classes = f + rng.normal(size=1150), rng.random(1150) < 1.0 / (1.0 + np.exp(-f))
+        fit = TabularGPRegressor(members=[name], random_state=0).fit(X[:150], y[:150])
+        low, high = fit.predict_interval(X[150:]).T
+        inside.append(np.mean((low < y[150:]) & (y[150:] < high)))
+        fit = TabularGPClassifier(members=[name], random_state=0).fit(X[:150], classes[:150])
+        P = fit.predict_proba(X[150:])
+        too_sure.append(P.max(axis=1).mean() - np.mean((P[:, 1] > 0.5) == classes[150:]))
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.03)
+    assert np.mean(too_sure) < 0.055
 
 
 @pytest.mark.parametrize("n", [12, 150, 800])

@@ -376,7 +376,8 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         -------
         mean : ndarray of the shape of the targets
             Means, one for each distinct row: rows with equal columns and targets count once, in the
-            order in which they first came. Weights of columns and members stay those of all rows.
+            order in which they first came. Weights of members stay those of all rows; so do weights
+            of columns, if there are more than 300 rows.
         std : ndarray of the same shape
             Standard deviations, noise included.
 

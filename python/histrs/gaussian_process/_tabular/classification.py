@@ -13,7 +13,7 @@ from histrs._typing import Array
 from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._tabular import log_odds
 from histrs.gaussian_process._tabular.blend import ClassPool, kept_weights, simplex_weights
-from histrs.gaussian_process._tabular.groups import learn_groups, members_of
+from histrs.gaussian_process._tabular.groups import learn_groups, made_strict, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.together import means_of
@@ -74,6 +74,8 @@ class ClassFit:
 
         progress(_STAGES[0])
         scores, kept, shares = weighed()
+        while made_strict(groups, kept, targets):
+            scores, kept, shares = weighed()
         for k in kept:
             if groups[k].name == "levels":
                 progress.expect(1)

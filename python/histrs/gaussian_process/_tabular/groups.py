@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
@@ -20,6 +21,7 @@ from histrs.gaussian_process._tabular.members import (
     Targets,
     learn,
     learned_of_all_pairs,
+    learned_without,
 )
 
 # Rows up to which kernels are averaged that treat all columns alike: so many, or so many a column,
@@ -29,6 +31,10 @@ _EVEN_A_COLUMN = 50
 _ONLY_EVEN = 100
 # Rows that tell how probable these kernels are.
 _ROWS_OF_EVEN = 500
+# Rows from which and up to which rows are left out of learning too, and what part of the weights
+# of columns then count.
+_STRICT_ROWS = (10, 300)
+_COUNT = 0.5
 _LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 
 
@@ -39,8 +45,10 @@ class Group:
     name: MemberName
     learned: tuple[Learned, ...]
     shares: Array
-    n_weights: int
-    """How many weights of columns were learned."""
+    n_weights: float
+    """How many weights of columns count that rows had a say in."""
+    is_strict: bool = False
+    """Whether rows were left out of learning too."""
 
     def handicap(self, n_rows: int, of_weight: float) -> float:
         """Return what squared errors of rows that are left out are multiplied by.
@@ -61,6 +69,28 @@ class Group:
         means = np.column_stack([part.means[:, 0] for part in self.learned])
         variances = np.column_stack([part.variances for part in self.learned])
         return mixture_moments(means, variances, self.shares)
+
+
+def made_strict(groups: list[Group], kept: NDArray[np.intp], targets: Targets) -> bool:
+    """Replace what kept members say of few rows by what they say without these.
+
+    Say whether there was any to replace.
+    """
+    some = [k for k in kept.tolist() if _may_be_strict(groups[k].name, targets)]
+    some = [k for k in some if not groups[k].is_strict]
+    targets.progress.expect(len(some))
+    for k in some:
+        group = groups[k]
+        targets.progress(f"{group.name}, left-out rows")
+        learned = tuple(learned_without(group.name, part, targets) for part in group.learned)
+        groups[k] = replace(group, learned=learned, is_strict=True)
+    return len(some) > 0
+
+
+def _may_be_strict(name: MemberName, targets: Targets) -> bool:
+    few, many = _STRICT_ROWS
+    is_learned = name in ("radial", "ranks") and not targets.is_trial
+    return is_learned and few <= len(targets.T) <= many
 
 
 def members_of(groups: Sequence[Group], weights: Array) -> tuple[tuple[Member, ...], Array]:
@@ -87,9 +117,14 @@ def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[G
     return [
         _even(targets)
         if name == "even"
-        else Group(name, (learn(name, targets),), np.ones(1), n_columns)
+        else Group(name, (learn(name, targets),), np.ones(1), _count(name, targets))
         for name in names
     ]
+
+
+def _count(name: MemberName, targets: Targets) -> float:
+    n_columns = float(targets.rows.with_values.shape[1])
+    return _COUNT * n_columns if _may_be_strict(name, targets) else n_columns
 
 
 def _even(targets: Targets) -> Group:

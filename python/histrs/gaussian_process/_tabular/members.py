@@ -59,6 +59,8 @@ _MOST_STORED = 65_536
 _MEMORY_SHARE = 0.3
 _HELD_OUT_SHARE = 0.25
 _MOST_HELD_OUT = 4000
+# Parts of few rows of which each is left out of learning.
+_PARTS = 5
 # Rows up to which variances are exact; of more, the mean error of standard deviations from a few
 # directions that is close enough.
 _EXACT_ROWS = 500
@@ -89,6 +91,8 @@ class Targets:
     """How many rows are held out of many; None for as many as suit."""
     before: Mapping[MemberName, distances.LearnedKernel] = field(default_factory=dict)
     """Kernels and noise that were learned of other targets of these rows."""
+    is_trial: bool = False
+    """Whether the fit is only compared with others like it."""
 
     @property
     def told(self) -> NDArray[np.intp]:
@@ -257,7 +261,7 @@ def learn(name: MemberName, targets: Targets) -> Learned:
     targets.progress(name)
     if name == "levels":
         return _levels(targets)
-    return _of_distances(name, "l1" if name == "ranks" else "l2", targets)
+    return _of_distances(name, targets)
 
 
 def _posterior(system: System, T: Array) -> Posterior:
@@ -335,11 +339,17 @@ def most_rows_of_pairs(n_rows: int) -> int:
     return min(n_rows, most)
 
 
-def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
+def _of_distances(name: MemberName, targets: Targets) -> Learned:
     most = most_rows_of_pairs(len(targets.T))
     if len(targets.T) > most:
         some = np.sort(targets.order[-most:])
         targets = replace(targets.of_rows(some), n_held_out=len(targets.told))
+    found = _kernel_of_distances(name, targets)
+    return learned_of_all_pairs(name, found.kernel, found.noise, 1.0, targets)
+
+
+def _kernel_of_distances(name: MemberName, targets: Targets) -> distances.LearnedKernel:
+    norm: Norm = "l1" if name == "ranks" else "l2"
     before, n_categories = targets.before.get(name), targets.rows.codes.shape[1]
     X = _views[name](targets.rows)
     start = DistanceMixture.start(norm, X.shape[1] - n_categories, n_categories)
@@ -350,7 +360,32 @@ def _of_distances(name: MemberName, norm: Norm, targets: Targets) -> Learned:
     found = distances.learn(start, sample, before)
     if before is None and norm == "l2":
         found = along_axes(found, sample)
-    return learned_of_all_pairs(name, found.kernel, found.noise, 1.0, targets)
+    return found
+
+
+def learned_without(name: MemberName, learned: Learned, targets: Targets) -> Learned:
+    """Return what is said of rows that are left out of learning too.
+
+    Few rows have so much of a say in the weights of columns that a fit seems far better than it is.
+    So the rows of each part are predicted with weights that the other parts gave, by all others.
+    """
+    means, variances = learned.means.copy(), learned.variances.copy()
+    for part in _parts(name, targets):
+        others = targets.of_rows(np.setdiff1d(targets.order, part))
+        found = _kernel_of_distances(name, replace(others, before={}))
+        without = learned_of_all_pairs(name, found.kernel, found.noise, 1.0, targets)
+        means[part], variances[part] = without.means[part], without.variances[part]
+    return replace(learned, means=means, variances=variances)
+
+
+def _parts(name: MemberName, targets: Targets) -> list[NDArray[np.intp]]:
+    """Return rows in parts that are alike, whatever the order of rows, columns and classes."""
+    X, n_categories = _views[name](targets.rows), targets.rows.codes.shape[1]
+    start = DistanceMixture.start("l2", X.shape[1] - n_categories, n_categories)
+    nearness = start.between(X, None, targets.n_threads).mean(axis=1)
+    # What rounding adds orders nothing.
+    order = np.lexsort((np.round(nearness, 9), np.round(np.sum(targets.T**2, axis=1), 9)))
+    return [order[k::_PARTS] for k in range(_PARTS)]
 
 
 def learned_of_all_pairs(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from histrs._checks.rows import in_row_blocks
 from histrs._progress import StageProgress
@@ -16,7 +17,7 @@ from histrs.gaussian_process._learning.distances import LearnedKernel
 from histrs.gaussian_process._likelihoods.patterns import centred, over, spreads
 from histrs.gaussian_process._rows import rows_of
 from histrs.gaussian_process._tabular.blend import kept_weights, mixture_moments, simplex_weights
-from histrs.gaussian_process._tabular.groups import learn_groups, members_of
+from histrs.gaussian_process._tabular.groups import learn_groups, made_strict, members_of
 from histrs.gaussian_process._tabular.members import Member, MemberName, Targets
 from histrs.gaussian_process._tabular.rows import TableRows
 from histrs.gaussian_process._tabular.shape import Correction, Shape
@@ -114,11 +115,19 @@ class RegressionFit:
         progress.expect(len(_STAGES))
         groups = learn_groups(names, targets)
         progress(_STAGES[0])
-        told, found = targets.told, [group.left_out for group in groups]
-        means, variances = (np.column_stack(part) for part in zip(*found, strict=True))
-        handicaps = [group.handicap(len(t), _HANDICAP) for group in groups]
-        of_told = targets.T[told, 0], means, rows_of(targets.weights, told)
-        kept, weights = kept_weights(simplex_weights(*of_told, handicaps))
+        told = targets.told
+
+        def weighed() -> tuple[Array, Array, NDArray[np.intp], Array]:
+            """Return means and variances by members, which are kept, and the weights of these."""
+            found = [group.left_out for group in groups]
+            means, variances = (np.column_stack(part) for part in zip(*found, strict=True))
+            handicaps = [group.handicap(len(t), _HANDICAP) for group in groups]
+            of_told = targets.T[told, 0], means, rows_of(targets.weights, told)
+            return means, variances, *kept_weights(simplex_weights(*of_told, handicaps))
+
+        means, variances, kept, weights = weighed()
+        while made_strict(groups, kept, targets):
+            means, variances, kept, weights = weighed()
         blended = _blended(means[:, kept], variances[:, kept], weights)
         progress(_STAGES[1])
         members, of_members = members_of([groups[k] for k in kept], weights)
@@ -331,7 +340,7 @@ def _chosen(targets: Targets, y: Array) -> tuple[Transform, dict[MemberName, Lea
         return IDENTITY, {}
     some = np.sort(targets.order[:_TRIED_ROWS])
     few, y = targets.of_rows(some), y[some]
-    few = replace(few, progress=StageProgress("", 0))
+    few = replace(few, progress=StageProgress("", 0), is_trial=True)
     targets.progress.expect(len(tried))
     for transform in tried:
         targets.progress(f"target transform {transform.name}")
