@@ -15,7 +15,7 @@ from benches.papers._experiment import TIMES, Experiment, Panel, Points, write
 # Okabe and Ito, told apart by the colour-blind and on white.
 COLOURS = [
     *("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#8c6bb1"),
-    *("#7f7f7f", "#8c4a1f", "#66a61e", "#1b1b8f", "#c4b000", "#f781bf"),
+    *("#7f7f7f", "#8c4a1f", "#66a61e", "#1b1b8f", "#c4b000", "#f781bf", "#c1121f", "#2ec4b6"),
 ]
 MARKERS = "osD^vPX*"
 STYLE = {
