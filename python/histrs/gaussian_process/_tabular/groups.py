@@ -34,7 +34,7 @@ _ROWS_OF_EVEN = 500
 # Rows from which and up to which rows are left out of learning too, and what part of the weights
 # of columns then count.
 _STRICT_ROWS = (10, 300)
-_COUNT = 0.5
+_COUNT = 0.25
 _LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
 
 
