@@ -60,9 +60,9 @@ class Tridiagonal:
         rounding = _ROUNDING * float(np.max(self.diagonal))
         pivot = np.inf
         for a, b in zip(self.diagonal, [0.0, *self.off_diagonal], strict=True):
-            pivot = max(a + rounding - b**2 / pivot, rounding)
+            pivot = max(a + rounding - b * (b / pivot), rounding)
         return Tridiagonal(
-            np.append(self.diagonal, self.next**2 / pivot - rounding),
+            np.append(self.diagonal, self.next * (self.next / pivot) - rounding),
             np.append(self.off_diagonal, self.next),
             self.norm,
         )
