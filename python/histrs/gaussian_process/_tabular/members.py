@@ -368,14 +368,15 @@ def learned_without(name: MemberName, learned: Learned, targets: Targets) -> Lea
 
     Few rows have so much of a say in the weights of columns that a fit seems far better than it is.
     So the rows of each part are predicted with weights that the other parts gave, by all others.
+    Variances stay those of the weights that new rows are predicted with.
     """
-    means, variances = learned.means.copy(), learned.variances.copy()
+    means = learned.means.copy()
     for part in _parts(name, targets):
         others = targets.of_rows(np.setdiff1d(targets.order, part))
         found = _kernel_of_distances(name, replace(others, before={}))
         without = learned_of_all_pairs(name, found.kernel, found.noise, 1.0, targets)
-        means[part], variances[part] = without.means[part], without.variances[part]
-    return replace(learned, means=means, variances=variances)
+        means[part] = without.means[part]
+    return replace(learned, means=means)
 
 
 def _parts(name: MemberName, targets: Targets) -> list[NDArray[np.intp]]:
