@@ -133,7 +133,7 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         'side of a split. At least a quarter of the rows are test rows; "full" means that all '
         "others are training rows. Models are compared on the splits that all of them were run "
         "on. Ranks, errors and times are better if smaller. ± is a "
-        "standard error over tables. - means that a model was not run, or has no such score.",
+        "standard error over tables. - means that a model was run on fewer than nine tables in ten, or has no such score.",
         "",
         "Each model has one thread, and its time is CPU time. A fit of more than "
         f"{LIMIT // 60} minutes has the worst rank. The processor is {machines}. "
