@@ -132,8 +132,8 @@ def _head(found: pd.DataFrame, tables: list[Table]) -> Iterable[str]:
         "and models that take minutes have one. Rows of one person, storm or firm are on the same "
         'side of a split. At least a quarter of the rows are test rows; "full" means that all '
         "others are training rows. Models are compared on the splits that all of them were run "
-        "on. Ranks, errors and times are better if smaller. ± is a "
-        "standard error over tables. - means that a model was run on fewer than nine tables in ten, or has no such score.",
+        "on. Ranks, errors and times are better if smaller. ± is a standard error over tables. - "
+        "means that a model was run on fewer than nine tables in ten, or has no such score.",
         "",
         "Each model has one thread, and its time is CPU time. A fit of more than "
         f"{LIMIT // 60} minutes has the worst rank. The processor is {machines}. "
