@@ -114,6 +114,19 @@ def test_parameters_are_checked_by_name(case):
 
 
 @each
+def test_models_keep_their_own_rows(case):
+    """What becomes of the arrays of a fit is nothing to the model: pickles of it say the same."""
+    X, y = (copy.deepcopy(part) for part in fitted(case)[:2])
+    model, rows = quietly(case.make().fit, X, y), copy.deepcopy(X)
+    expected = answers(model, rows)
+    for part in (X, y):
+        if part is not None:
+            part[:] = part[::-1].copy() if isinstance(part, np.ndarray) else part[::-1]
+    for twin in (model, pickle.loads(pickle.dumps(model))):
+        assert_equal(answers(twin, rows), expected)
+
+
+@each
 def test_copies_say_the_same_and_learn_by_themselves(case, tmp_path):
     X, y, model = fitted(case)
     expected = answers(model, X)

@@ -223,7 +223,9 @@ def test_tables_are_those_that_were_saved(rng, tmp_path, members):
 
 
 @pytest.mark.parametrize("n", [60, 150])
-def test_the_members_of_few_rows_are_saved(rng, tmp_path, n):
+@pytest.mark.parametrize("seed", range(3))
+def test_the_members_of_few_rows_are_saved(seed, tmp_path, n):
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 3)) * [1.0, 1e3, 1e-3]
     Y = np.column_stack([X[:, 0] + np.sin(X[:, 1]), 1e4 * X[:, 2]])
     new = 3.0 * rng.normal(size=(40, 3)) * [1.0, 1e3, 1e-3]

@@ -56,13 +56,15 @@ def rows_to_fit(
         # Before equal matrices are one, so that what is named is where it is in the argument.
         check_definite(stack, model.n_jobs)
         return stack, y
-    if takes in ("anything", "numbers"):
-        # Functions on levels look numbers up, in whatever precision.
-        has_levels = takes == "numbers" and model._asked.terms is not None
-        dtype = (np.float64, np.float32) if has_levels else np.float64
-        X, y = validate_data(model, X, y, reset=reset, dtype=dtype, **checks)
+    if takes == "numbers" and model._asked.terms is not None:
+        # Functions on levels look numbers up, in whatever precision, and keep codes.
+        X, y = validate_data(model, X, y, reset=reset, dtype=(np.float64, np.float32), **checks)
         return X, y
-    X, y = validate_fit(model, X, y, reset=reset, **checks)
+    # What a model keeps is its own.
+    if takes in ("anything", "numbers"):
+        X, y = validate_data(model, X, y, reset=reset, dtype=np.float64, copy=True, **checks)
+        return X, y
+    X, y = validate_fit(model, X, y, reset=reset, copy=True, **checks)
     return canonical(X), y
 
 

@@ -61,7 +61,8 @@ class BaseMetricKNN(BaseEstimator):
         self.metric_ = chosen(self.metric, X)
         self.metric_params_ = dict(self.metric_params or {})
         space = self._space()
-        X, targets = space.check(self, X, y=y, **checks)
+        # What a model keeps is its own.
+        X, targets = space.check(self, X, y=y, copy=True, **checks)
         self.__dict__.pop("sample_indices_", None)
         if space.kind == "distances":
             self.sample_indices_ = np.arange(space.training(X).shape[0])
@@ -69,7 +70,7 @@ class BaseMetricKNN(BaseEstimator):
             # Refuses now what every prediction would refuse.
             space.distances(X, X[:1])
         self.X_fit_, self.sample_weight_ = X, None
-        targets = np.asarray(targets)
+        targets = np.array(targets)
         if sample_weight is not None:
             weight = of_finite_sum(positive_weights(sample_weight, X.shape[0]))
             targets = targets[self._keep_weights(weight)]

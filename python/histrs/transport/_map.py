@@ -138,7 +138,7 @@ class TransportMap(TransformerMixin, BaseEstimator):
         """
         with unchanged_on_error(self):
             X = validate_data(self, X, **_ROWS)
-            target = check_array(y, input_name="y", **_ROWS)
+            target = check_array(y, input_name="y", copy=True, **_ROWS)
             if target.shape[1] != X.shape[1]:
                 raise ValueError(
                     f"y has {target.shape[1]} columns but X has {X.shape[1]}: give rows of the "

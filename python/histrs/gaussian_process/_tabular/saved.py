@@ -106,6 +106,8 @@ def _parts(members: Sequence[Member], weights: Array, unit: Array, centre: Array
             offset = offset - gains * frequencies
             yield replace(part_of(bound, V, member.biases), view=view, gains=gains)
         elif isinstance(kernel, EvenMixture):
+            # As predictions sum the level: the weights cancel but for rounding.
+            offset = offset + kernel.level * V.sum(axis=0) * (weight * unit)
             even.append((kernel, bound.X, V * (weight * unit)))
         elif isinstance(kernel, DistanceMixture):
             yield replace(_of_distances(kernel, bound.X, V * (weight * unit)), view=view)
@@ -150,14 +152,13 @@ def _stored(
 
 
 def _of_even(members: list[tuple[EvenMixture, Array, Array]], offset: Array) -> list[Part]:
-    """Return lines and curves of all members together, and their distances."""
+    """Return lines and curves of all members together, and their distances, less the level."""
     first, X, _ = members[0]
     n, n_columns = first.n_numbers, max(X.shape[1], 1)
     lines, near, curves = (
         np.sum([kernel.amplitude * kernel.mix[k] * V for kernel, _, V in members], axis=0)
         for k in range(3)
     )
-    offset = offset + sum(kernel.level * V.sum(axis=0) for kernel, _, V in members)
     lines, curves = lines / n_columns, np.ascontiguousarray(curves / n_columns)
     begun = np.ascontiguousarray(np.maximum(X[:, :n] + BEGIN, 0.0) / BEGIN)
     columns = _histrs.SortedColumns(begun, 1)

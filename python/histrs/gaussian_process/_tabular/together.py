@@ -45,8 +45,10 @@ def _shared(
     for some in gen_batches(len(X), max(1, _ENTRIES // bound.n_rows)):
         parts = bound.kernel.parts(X[some], bound.X, bound.n_threads)
         for member, (means, variances) in zip(members, found, strict=True):
-            K = member.posterior.system.kernel.matrix(parts)
-            means[some] = K @ member.posterior.weights
+            kernel, V = member.posterior.system.kernel, member.posterior.weights
+            mixed = kernel.mixed(parts)
+            # The level apart: beside its variance, digits of the rest would be lost.
+            means[some] = kernel.amplitude * (mixed @ V) + kernel.level * V.sum(axis=0)
             if has_variances:
-                variances[some] = member.variance(X[some], K)
+                variances[some] = member.variance(X[some], kernel.of_mixed(mixed))
     return found
