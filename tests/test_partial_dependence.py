@@ -27,7 +27,7 @@ def plain(members="auto"):
 
 def by_definition(model, X, found):
     """Mean and deviation of the average, from the joint distribution of all rows."""
-    (fit,) = model._fits
+    fit = model._fits[0].blend
     mean, variance = [], []
     points = np.stack(np.meshgrid(*found.grid, indexing="ij"), axis=-1)
     for values in points.reshape(-1, len(found.grid)):

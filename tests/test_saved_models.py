@@ -244,7 +244,7 @@ def test_corrections_are_saved(rng, tmp_path):
     y = np.where(X.sum(axis=1) > 0.0, 1.0, 0.0) + 0.01 * rng.normal(size=700)
     Y = np.column_stack([y, 100.0 * y])
     model = TabularGPRegressor(members=["levels"], target_transform="identity").fit(X, Y)
-    assert all(np.any(fit.correction.added != 0.0) for fit in model._fits)
+    assert all(np.any(fit.blend.correction.added != 0.0) for fit in model._fits)
     new = rng.normal(size=(100, 6))
     assert_same(saved(model, tmp_path).predict(new), model.predict(new))
 

@@ -33,7 +33,14 @@ from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.distances import _Evidence
 from histrs.gaussian_process._learning.even import likely_kernels
 from histrs.gaussian_process._learning.leave_one_out import leave_one_out
-from histrs.gaussian_process._tabular import base, classification, groups, members, regression
+from histrs.gaussian_process._tabular import (
+    base,
+    classification,
+    groups,
+    means,
+    members,
+    regression,
+)
 from histrs.gaussian_process._tabular import numbers as columns
 from histrs.gaussian_process._tabular.blend import ClassPool, simplex_weights
 from histrs.gaussian_process._tabular.gaps import filled
@@ -143,7 +150,7 @@ def test_distances_along_axes_are_those_of_turned_rows():
 def test_a_table_whose_axes_are_not_its_columns(tmp_path):
     X, y, _ = ridges(0, 800, 3)
     model = TabularGPRegressor(members=["radial"], random_state=0).fit(X[:400], y[:400])
-    kernel = model._fits[0].members[0].posterior.system.kernel
+    kernel = model._fits[0].blend.members[0].posterior.system.kernel
     assert kernel.axes is not None
     mean, std = model.predict(X[400:], return_std=True)
     assert np.sqrt(np.mean((mean - y[400:]) ** 2)) < 0.12
@@ -156,7 +163,7 @@ def test_a_table_whose_axes_are_not_its_columns(tmp_path):
     assert np.sqrt(np.mean((more.predict(X[400:]) - y[400:]) ** 2)) < 0.08
     # Columns stay where other axes gain nothing.
     straight = TabularGPRegressor(members=["radial"], random_state=0).fit(X, np.sin(3.0 * X[:, 0]))
-    assert straight._fits[0].members[0].posterior.system.kernel.axes is None
+    assert straight._fits[0].blend.members[0].posterior.system.kernel.axes is None
 
 
 def test_gaps_are_filled_from_near_rows():
@@ -184,8 +191,8 @@ def test_prices_and_classes_along_axes():
     model = TabularGPRegressor(members=["radial"], random_state=0).fit(X[:400], prices[:400])
     assert model.target_transform_ == "log"
     # The blend of prices themselves begins with the axes of the logarithm.
-    both = model._fits[0], model._fits[0].plain
-    assert all(fit.members[0].posterior.system.kernel.axes is not None for fit in both)
+    both = model._fits[0].blend, model._fits[0].plain
+    assert all(blend.members[0].posterior.system.kernel.axes is not None for blend in both)
     assert np.median(np.abs(np.log(model.predict(X[400:])) - 2.0 * y[400:])) < 0.15
     classifier = TabularGPClassifier(members=["radial"], random_state=0).fit(X[:400], y[:400] > 0.3)
     assert classifier._of_classes.members[0].posterior.system.kernel.axes is not None
@@ -253,7 +260,7 @@ def test_exponents_are_learned_from_rows_with_the_ends_of_each_column(monkeypatc
 def test_members_leave_rows_out(name):
     X, y = curved(0, 310)
     fit = TabularGPRegressor(members=[name], target_transform="identity", random_state=0).fit(X, y)
-    (member,) = fit._fits[0].members
+    (member,) = fit._fits[0].blend.members
     (system,) = member.posterior.systems
     K = member.posterior.bound.matrix() * system.amplitude
     T = ((y - y.mean()) / y.std())[:, None]
@@ -441,7 +448,7 @@ def test_a_spread_that_blurs_residuals_of_few_sizes_is_refused(of_few_values, mo
     mean = rng.normal(size=n)
     T = (mean + y)[:, None]
     targets = members.Targets(rows, T, None, None, np.arange(n), 0, 1, progress)
-    spread, left_out, _ = regression._with_spread(targets, regression.Located(mean, std), mean)
+    spread, left_out, _ = regression._with_spread(targets, means.Located(mean, std), mean)
     expected = found[0] if of_few_values else found[1]
     assert spread is expected[0]
     assert_allclose(left_out.std, expected[1])
@@ -538,8 +545,9 @@ def test_means_of_residuals_are_corrected_in_predictions():
     y = np.where(X.sum(axis=1) > 0.0, 1.0, 0.0) + 0.01 * rng.normal(size=1500)
     model = TabularGPRegressor(target_transform="identity", random_state=0).fit(X[:700], y[:700])
     (fit,) = model._fits
-    assert np.any(fit.correction.added != 0.0)
-    plain = replace(fit, correction=Correction(np.zeros(1), np.zeros(1)))
+    assert np.any(fit.blend.correction.added != 0.0)
+    nothing = Correction(np.zeros(1), np.zeros(1))
+    plain = replace(fit, blend=replace(fit.blend, correction=nothing))
     rows = model._reader.rows(X[700:], np.empty((800, 0)))
     error, before = (np.mean((f.mean(rows) - y[700:]) ** 2) for f in (fit, plain))
     assert error < before
@@ -674,12 +682,12 @@ def test_members_share_the_training_rows_in_a_pickle_too():
     frame["word"] = np.where(X[:, 0] > 0.0, "more", "less")
     model = pickle.loads(pickle.dumps(TabularGPRegressor(random_state=0).fit(frame, y)))
     rows = model._rows
-    seen = [member.posterior.bound.X for member in model._fits[0].members]
+    seen = [member.posterior.bound.X for member in model._fits[0].blend.members]
     whole = [X for X in seen if X.shape == rows.with_values.shape]
     kept = {id(X) for X in whole if not any(X is part for part in rows)}
     turned = [
         m
-        for m in model._fits[0].members
+        for m in model._fits[0].blend.members
         if getattr(m.posterior.bound.kernel, "axes", None) is not None
     ]
     assert len(whole) > 0
@@ -722,23 +730,23 @@ def test_added_rows_are_those_of_a_fit_with_what_was_learned(monkeypatch, most):
     given = X[:200], y[:200], weights[:200]
     model = TabularGPRegressor(target_transform="identity", random_state=0).fit(*given)
     before = model.predict(new)
-    (fit,) = model._fits
+    blend = model._fits[0].blend
     model.partial_fit(X[200:], y[200:], weights[200:])
     some = weights > 0.0
     mean = np.zeros(50)
-    for share, member in zip(fit.weights, fit.members, strict=True):
+    for share, member in zip(blend.weights, blend.members, strict=True):
         system = member.posterior.system
         bound = MatrixBound(X=member.view(model._rows), kernel=system.kernel, n_threads=1)
         if member.name == "levels":
             bound = system.bound.inserted(member.view(model._rows)[199:], None)
         K = system.amplitude * bound.matrix()
         noise = system.noise * weights[:200][some[:200]].mean() / weights[some]
-        t = (y[some] - fit.centre) / fit.unit
+        t = (y[some] - blend.centre) / blend.unit
         alpha = np.linalg.solve(K + np.diag(noise), t)
         rows = bound.rows_of(member.view(model._reader.rows(new, np.empty((50, 0)))))
         mean += share * system.amplitude * bound.cross_product(rows, alpha[:, None])[:, 0]
     found, std = model.predict(new, return_std=True)
-    assert_allclose(found, fit.centre + fit.unit * mean, atol=1e-4 if most == 6000 else 1e-2)
+    assert_allclose(found, blend.centre + blend.unit * mean, atol=1e-4 if most == 6000 else 1e-2)
     assert np.mean((found - curved(1, 50, 0.0)[1]) ** 2) < np.mean(
         (before - curved(1, 50, 0.0)[1]) ** 2
     )
@@ -1179,7 +1187,7 @@ def test_a_fit_that_is_left_changes_nothing(make, stage, monkeypatch):
     def leave(*_, **__):
         raise KeyboardInterrupt
 
-    for module in (groups, members, classification, regression):
+    for module in (groups, members, classification, means):
         if hasattr(module, stage):
             monkeypatch.setattr(module, stage, leave)
     for ask in (model.fit, make().fit):
@@ -1245,7 +1253,7 @@ def test_standard_deviations_from_few_directions_are_close():
     X = rng.uniform(size=(1100, 3))
     y = np.sin(5 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.3 * rng.standard_normal(1100)
     model = TabularGPRegressor(members=["radial"], random_state=0).fit(X[:900], y[:900])
-    (member,) = model._fits[0].members
+    (member,) = model._fits[0].blend.members
     assert member.cached is not None
     rows = model._reader.rows(X[900:], np.empty((200, 0)))
     noise = member.posterior.noise[0]

@@ -100,7 +100,7 @@ def test_terms_are_the_posterior_of_functions_of_columns():
     X[::7, 1] = np.nan
     y = 5.0 * np.abs(X[:, 0]) + np.isnan(X[:, 1])
     model = TabularGPRegressor(members=["levels"], target_transform="identity", random_state=0)
-    (fit,) = model.fit(X, y)._fits
+    fit = model.fit(X, y)._fits[0].blend
     (member,) = fit.members
     found = model.explain(X[:5])
     for d in range(3):

@@ -251,6 +251,17 @@ def inverse_of(L: Array) -> Array:
     return np.asarray(inverse)
 
 
+def inverse_of_lower(L: Array) -> Array:
+    """Return `L^-1`; what is above `L` says nothing."""
+    inverse, info = leavable_if(len(L) > SHORT_ROWS)(linalg.lapack.dtrtri, L, lower=1)
+    if info != 0:
+        raise linalg.LinAlgError(f"dtrtri failed: info = {info}.")
+    for columns in _blocks(len(inverse)):
+        inverse[: columns.start, columns] = 0.0
+        inverse[columns, columns] = np.tril(inverse[columns, columns])
+    return np.asarray(inverse)
+
+
 def factor_with_jitter(A: Array) -> Array:
     """Return the lower Cholesky factor of a matrix that is positive definite but for rounding."""
     diagonal = np.diag(A).copy()

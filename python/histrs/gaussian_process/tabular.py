@@ -209,8 +209,9 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         with StageProgress(type(self).__name__, self.verbose, Y.shape[1]) as progress:
             self._fits = [self._fit_target(column, distinct, progress) for column in Y.T]
         self._reader = reader
-        names = [weights_by_name(fit.members, fit.weights) for fit in self._fits]
-        transforms = [fit.transform.name for fit in self._fits]
+        blends = [fit.blend for fit in self._fits]
+        names = [weights_by_name(blend.members, blend.weights) for blend in blends]
+        transforms = [blend.transform.name for blend in blends]
         self.weights_ = names[0] if self._single_target else names
         self.target_transform_ = transforms[0] if self._single_target else transforms
 
@@ -431,10 +432,10 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         check_is_fitted(self)
         lines = []
         for k, fit in enumerate(self._fits):
-            of = "" if self._single_target else f"target {k}, "
-            lines.append(f"{of}{fit.transform.name}: error of left-out rows {fit.error:.4g}")
-            for name, weight in weights_by_name(fit.members, fit.weights).items():
-                lines.append(f"  {name:8} weight {weight:.2f}, error {fit.errors[name]:.4g}")
+            of, blend = "" if self._single_target else f"target {k}, ", fit.blend
+            lines.append(f"{of}{blend.transform.name}: error of left-out rows {fit.error:.4g}")
+            for name, weight in weights_by_name(blend.members, blend.weights).items():
+                lines.append(f"  {name:8} weight {weight:.2f}, error {blend.errors[name]:.4g}")
         return "\n".join(lines)
 
     def _weighted_members(self) -> list[tuple[float, Member]]:
@@ -442,16 +443,16 @@ class TabularGPRegressor(RegressorMixin, BaseTabularGP):
         return [
             (float(weight) / n, member)
             for fit in self._fits
-            for weight, member in zip(fit.weights, fit.members, strict=True)
+            for weight, member in zip(fit.blend.weights, fit.blend.members, strict=True)
         ]
 
     def _parts(self) -> list[Parts]:
         return [parts_of_target(fit, self._reader.sources) for fit in self._fits]
 
     def _averaged(self, parts: list[TableRows]) -> tuple[Array, Array]:
-        found = [averages(fit.weights, fit.members, parts) for fit in self._fits]
-        pairs = zip(found, self._fits, strict=True)
-        units = [(f.centre + f.unit * mean, f.unit * std) for (mean, std), f in pairs]
+        blends = [fit.blend for fit in self._fits]
+        pairs = [(averages(b.weights, b.members, parts), b) for b in blends]
+        units = [(b.centre + b.unit * mean, b.unit * std) for (mean, std), b in pairs]
         means, stds = zip(*units, strict=True)
         return np.hstack(means), np.hstack(stds)
 

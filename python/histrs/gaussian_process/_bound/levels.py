@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from histrs import _histrs
-from histrs._solvers.cholesky import CholeskyFactor, inverse_of
+from histrs._solvers.cholesky import CholeskyFactor, inverse_of, inverse_of_lower
 from histrs._solvers.preconditioners import Indices
 from histrs._solvers.row_scale import scaled
 from histrs._typing import Array
@@ -21,6 +22,9 @@ from histrs.gaussian_process._options import Interpolation
 from histrs.gaussian_process._state import PickledByFields
 
 Codes = NDArray[np.uint16]
+
+# Rows whose functions of all weights are in the cache at once.
+_ROWS = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +40,10 @@ class LevelBound(PickledByFields, Bound):
 
     def functions(self, W: Array, T: Codes | None = None) -> Array:
         """Return functions with weights `W` at rows: `Phi W`."""
-        return self._at(self.kernel.to_codes(W), self.rows if T is None else T)
+        return self.at(self.kernel.to_codes(W), self.rows if T is None else T)
 
-    def _at(self, tables: Array, T: Codes) -> Array:
+    def at(self, tables: Array, T: Codes) -> Array:
+        """Return the sums of what tables have at the codes of rows."""
         tables = np.ascontiguousarray(tables)
         return _histrs.level_scores(T, self.kernel.n_codes, tables, self.n_threads)
 
@@ -92,7 +97,7 @@ class LevelBound(PickledByFields, Bound):
         return self.diagonal - self.kernel.intercept_variance
 
     def product(self, V: Array) -> Array:
-        return self._at(self.tables(V), self.rows)
+        return self.at(self.tables(V), self.rows)
 
     def factor(self, s: float, row_scale: Array | None) -> WeightFactor:
         """Return the factor of `K + s I`, in the scale of rows, by that of the weights."""
@@ -110,7 +115,7 @@ class LevelBound(PickledByFields, Bound):
         return self.kernel.codes(X, self.n_threads)
 
     def prior(self, T: Codes) -> Array:
-        return self._at(self.kernel.squared()[:, None], T)[:, 0]
+        return self.at(self.kernel.squared()[:, None], T)[:, 0]
 
     def gram(self, T: Codes) -> Array:
         return self._between(T, T)
@@ -123,7 +128,7 @@ class LevelBound(PickledByFields, Bound):
         return self.functions(self.kernel.prior[:, None] * weights, T)
 
     def cross_product(self, T: Codes, V: Array) -> Array:
-        return self._at(self.tables(V), T)
+        return self.at(self.tables(V), T)
 
     def score(self, V: Array, n_bins: int | None, interpolation: Interpolation) -> Score:
         return LevelScore(np.ascontiguousarray(self.tables(V)), self.kernel.n_codes)
@@ -254,9 +259,24 @@ class WeightFactor:
 
     def inverse_diagonal(self) -> Array:
         """Return the diagonal of `(R K R + s I)^-1`."""
-        leverages = self._bound.forms(self._between_codes, self._bound.rows)
+        bound = self._bound
+        # Of fewer rows than codes, hardly any two codes are met twice.
+        if bound.n_rows < sum(bound.kernel.n_codes):
+            leverages = self._leverages()
+        else:
+            leverages = bound.forms(self._between_codes, bound.rows)
         weights = 1.0 if self._row_scale is None else self._row_scale**2
         return np.asarray((1.0 - weights * leverages) / self._s)
+
+    def _leverages(self) -> Array:
+        """Return the posterior variances of training rows over `s`, by a root of the covariance."""
+        rows, root = self._bound.rows, inverse_of_lower(self._factor.whole()).T
+        tables = self._bound.kernel.to_codes(self._root[:, None] * root)
+        found = np.empty(rows.shape[1])
+        for some in gen_batches(len(found), _ROWS):
+            functions = self._bound.at(tables, np.ascontiguousarray(rows[:, some]))
+            found[some] = np.einsum("ij,ij->i", functions, functions)
+        return found
 
     def variance(self, T: Any) -> Array:
         """Return the posterior variances of rows, without amplitude."""

@@ -184,6 +184,9 @@ class LevelCategories(_Column):
         """What part of the variance of a function each level has: all are alike."""
         return np.ones((1, len(self.counts)))
 
+    def evaluate(self, W: Array, out: Array) -> None:
+        out[:] = W
+
     def codes(self, X: Array) -> NDArray[np.uint16]:
         """Return the code of each row."""
         return self._codes(X[:, self.feature])

@@ -14,6 +14,7 @@ from histrs._typing import Array
 from histrs.gaussian_process._kernels.levels import LevelPair
 from histrs.gaussian_process._tabular.classification import ClassFit, averaged_rows
 from histrs.gaussian_process._tabular.log_odds import LogOdds
+from histrs.gaussian_process._tabular.means import Blend
 from histrs.gaussian_process._tabular.members import Member
 from histrs.gaussian_process._tabular.regression import RegressionFit
 from histrs.gaussian_process._tabular.rows import TableRows
@@ -130,15 +131,16 @@ class Parts:
 
 def parts_of_target(fit: RegressionFit, sources: NDArray[np.intp]) -> Parts:
     """Return the blend of one target, on the scale of its transform."""
-    member, weight = _additive(fit)
+    member, weight = _additive(fit.blend)
+    transform, unit = fit.blend.transform.name, fit.blend.unit
 
     def predict(rows: TableRows, weights: Array | None) -> Array:
-        if fit.transform.name == "identity":
+        if transform == "identity":
             return fit.answer(rows, weights, np.empty(0), only_mean=True)[:, :1]
-        transformed = fit.centre + fit.unit * fit.located(rows).mean
+        transformed = fit.blend.centre + unit * fit.located(rows).mean
         return averaged_rows(transformed[:, None], weights)
 
-    return Parts(member, np.array([weight * fit.unit]), sources, predict, fit.transform.name)
+    return Parts(member, np.array([weight * unit]), sources, predict, transform)
 
 
 def parts_of_classes(fit: ClassFit, sources: NDArray[np.intp]) -> Parts:
@@ -158,7 +160,7 @@ def parts_of_classes(fit: ClassFit, sources: NDArray[np.intp]) -> Parts:
     return Parts(member, gain, sources, predict, "log-odds" if are_odds else "probability")
 
 
-def _additive(fit: RegressionFit | ClassFit) -> tuple[Member | None, float]:
+def _additive(fit: Blend | ClassFit) -> tuple[Member | None, float]:
     """Return the member that is a sum over columns, with its weight; None where there is none."""
     found = zip(fit.members, fit.weights.tolist(), strict=True)
     return next(((m, w) for m, w in found if m.name == "levels"), (None, 0.0))

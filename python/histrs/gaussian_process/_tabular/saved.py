@@ -19,9 +19,9 @@ from histrs.gaussian_process._posterior.parts import Part, additive, line, part_
 from histrs.gaussian_process._tabular.blend import ClassPool
 from histrs.gaussian_process._tabular.classification import ClassFit
 from histrs.gaussian_process._tabular.log_odds import LogOdds, scale_of
+from histrs.gaussian_process._tabular.means import Blend
 from histrs.gaussian_process._tabular.members import Member
 from histrs.gaussian_process._tabular.numbers import NumberColumns, Scale
-from histrs.gaussian_process._tabular.regression import RegressionFit
 
 
 def save(self: Any, path: str | os.PathLike[str]) -> None:
@@ -49,10 +49,10 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
         n_outputs, others = len(fitted.centre), _of_pool(fitted.pool)
         parts = list(_parts(fitted.members, fitted.weights, fitted.unit, fitted.centre))
     else:
-        n_outputs, parts, others = len(fitted), [], _of_corrections(fitted)
-        for output, fit in enumerate(fitted):
-            of_fit = _of_regression(fit)
-            parts += [replace(part, output=output) for part in of_fit]
+        blends = [fit.blend for fit in fitted]
+        n_outputs, parts, others = len(fitted), [], _of_corrections(blends)
+        for output, blend in enumerate(blends):
+            parts += [replace(part, output=output) for part in _of_regression(blend)]
     table = self._reader.table
     categories = [
         None if place not in table.categories else table.categories[place].tolist()
@@ -73,23 +73,26 @@ def save(self: Any, path: str | os.PathLike[str]) -> None:
     )
 
 
-def _of_regression(fit: RegressionFit) -> Iterator[Part]:
-    if fit.transform.name != "identity":
+def _of_regression(blend: Blend) -> Iterator[Part]:
+    if blend.transform.name != "identity":
         raise ValueError(
-            f"A model with target_transform_ = {fit.transform.name!r} cannot be saved: its means "
+            f"A model with target_transform_ = {blend.transform.name!r} cannot be saved: its means "
             "need standard deviations, and a file has none. Fit with "
             'target_transform="identity".'
         )
-    return _parts(fit.members, fit.weights, np.array([fit.unit]), np.array([fit.centre]))
+    scale = np.array([blend.unit]), np.array([blend.centre])
+    return _parts(blend.members, blend.weights, *scale)
 
 
-def _of_corrections(fits: Sequence[RegressionFit]) -> dict[str, NDArray[Any]]:
+def _of_corrections(blends: Sequence[Blend]) -> dict[str, NDArray[Any]]:
     """Return what is added to predictions, in the unit of the target."""
-    at = [fit.centre + fit.unit * fit.correction.at for fit in fits]
+    at = [blend.centre + blend.unit * blend.correction.at for blend in blends]
     return {
         "corrections.starts": np.cumsum([0, *map(len, at)]),
         "corrections.at": np.concatenate(at),
-        "corrections.added": np.concatenate([fit.unit * fit.correction.added for fit in fits]),
+        "corrections.added": np.concatenate(
+            [blend.unit * blend.correction.added for blend in blends]
+        ),
     }
 
 
