@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from threading import Lock
 from types import TracebackType
 from typing import Any, Self
 
@@ -155,7 +156,7 @@ class StageProgress(_Progress):
     def __init__(self, description: str, verbose: int, n_parts: int = 1) -> None:
         super().__init__(description, verbose, 0)
         self._n_parts, self._n_begun, self._n_expected = n_parts, 0, 0
-        self._start = time.monotonic()
+        self._start, self._lock = time.monotonic(), Lock()
 
     def begin_part(self) -> None:
         """Say that the stages to come are of the next part."""
@@ -166,9 +167,12 @@ class StageProgress(_Progress):
         self._n_expected += n_stages
 
     def __call__(self, stage: str) -> None:
-        """Show the stage that begins."""
-        if not self._verbose:
-            return
+        """Show the stage that begins, in any thread."""
+        if self._verbose:
+            with self._lock:
+                self._show_stage(stage)
+
+    def _show_stage(self, stage: str) -> None:
         done, stage = self._n_iter, self.topic + stage
         total = max(done + 1, -(-self._n_expected * self._n_parts // max(self._n_begun, 1)))
         self._n_iter += 1

@@ -70,7 +70,10 @@ def in_threads(
         return [function(*items) for items in zip(*arguments, strict=True)]
     pool = ThreadPoolExecutor(n_threads, thread_name_prefix="histrs-map")
     try:
-        found = [pool.submit(function, *items) for items in zip(*arguments, strict=True)]
+        found = [
+            pool.submit(copy_context().run, function, *items)
+            for items in zip(*arguments, strict=True)
+        ]
         for each in found:
             _wait([each])
             each.result()

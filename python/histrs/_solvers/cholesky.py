@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
 
+from histrs._solvers import lapack
 from histrs._threads import leavable_if
 from histrs._typing import Array
 
@@ -47,14 +48,29 @@ def factorise_in_place(A: Array) -> Array:
         for rows in _row_blocks(start, n, start * size):
             # In this order the product has the layout of what it is subtracted from.
             A[rows, here] -= call(np.matmul, known, A[rows, :start].T).T
-        L = call(linalg.cholesky, A[here, here], lower=True, check_finite=False)
+        L = call(cholesky, A[here, here])
         A[here, here] = L
         for rows in _row_blocks(end, n, size**2):
             # A[rows, here] L^-T
-            A[rows, here] = call(
-                linalg.blas.dtrsm, 1.0, L, A[rows, here], side=1, lower=1, trans_a=1
-            )
+            X = np.array(A[rows, here], order="F")
+            call(lapack.solve_triangle, L, X, lower=True, transposed=True, from_right=True)
+            A[rows, here] = X
     return A
+
+
+def cholesky(A: Array) -> Array:
+    """Return the lower factor of a positive definite matrix, in Fortran order."""
+    L = np.array(A, dtype=np.float64, order="F")
+    if not lapack.factorised(L, lower=True):
+        raise linalg.LinAlgError("The matrix is not positive definite.")
+    _clear_above(L)
+    return L
+
+
+def _clear_above(L: Array) -> None:
+    for columns in _blocks(len(L)):
+        L[: columns.start, columns] = 0.0
+        L[columns, columns] = np.tril(L[columns, columns])
 
 
 def _row_blocks(start: int, end: int, operations: int) -> Iterator[slice]:
@@ -159,10 +175,9 @@ class CholeskyFactor:
         for start in range(0, len(L), _CACHED):
             end = min(start + _CACHED, len(L))
             # Columns of the inverse are 0 above the diagonal.
-            unit = np.eye(len(L) - start, end - start)
-            # `solve_triangular` mostly waits for threads where matrices are small.
-            corner, call = L[start:, start:], leavable_if(len(L) > SHORT_ROWS)
-            columns = call(linalg.blas.dtrsm, 1.0, corner, unit, lower=1)
+            columns = np.eye(end - start, len(L) - start).T
+            call = leavable_if(len(L) > SHORT_ROWS)
+            call(lapack.solve_triangle, L[start:, start:], columns, lower=True)
             diagonal[start:end] = np.einsum("ij,ij->j", columns, columns)
         return diagonal
 
@@ -192,11 +207,11 @@ def _solve_triangular(L: Array, B: Array, *, transposed: bool = False) -> Array:
     """Return `L^-1 B` or `L^-T B`."""
     if len(L) == 0:
         return B
-    # As `scipy.linalg.solve_triangular`, which of small matrices mostly waits for threads.
+    X = np.array(B, dtype=np.float64, order="F")
     if L.flags.f_contiguous:
-        X: Array = linalg.blas.dtrsm(1.0, L, B, lower=1, trans_a=int(transposed))
+        lapack.solve_triangle(L, X, lower=True, transposed=transposed)
     else:
-        X = linalg.blas.dtrsm(1.0, L.T, B, lower=0, trans_a=int(not transposed))
+        lapack.solve_triangle(L.T, X, lower=False, transposed=not transposed)
     return X
 
 
@@ -240,26 +255,22 @@ def _blocks(n: int) -> Iterator[slice]:
 
 def inverse_of(L: Array) -> Array:
     """Return the inverse of `L L^T`; what is above `L` says nothing."""
-    inverse, info = leavable_if(len(L) > SHORT_ROWS)(linalg.lapack.dpotri, L, lower=1)
-    if info != 0:
-        raise linalg.LinAlgError(f"dpotri failed: info = {info}.")
+    inverse = np.array(L, order="F")
+    leavable_if(len(L) > SHORT_ROWS)(lapack.invert_factorised, inverse, lower=True)
     # The other triangle is not set.
     for columns in _blocks(len(inverse)):
         corner = inverse[columns, columns]
         corner[:] = np.tril(corner) + np.tril(corner, -1).T
         inverse[columns, columns.stop :] = inverse[columns.stop :, columns].T
-    return np.asarray(inverse)
+    return inverse
 
 
 def inverse_of_lower(L: Array) -> Array:
     """Return `L^-1`; what is above `L` says nothing."""
-    inverse, info = leavable_if(len(L) > SHORT_ROWS)(linalg.lapack.dtrtri, L, lower=1)
-    if info != 0:
-        raise linalg.LinAlgError(f"dtrtri failed: info = {info}.")
-    for columns in _blocks(len(inverse)):
-        inverse[: columns.start, columns] = 0.0
-        inverse[columns, columns] = np.tril(inverse[columns, columns])
-    return np.asarray(inverse)
+    inverse = np.array(L, order="F")
+    leavable_if(len(L) > SHORT_ROWS)(lapack.invert_triangle, inverse)
+    _clear_above(inverse)
+    return inverse
 
 
 def factor_with_jitter(A: Array) -> Array:

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 from scipy import linalg
-from scipy.linalg import lapack
 
+from histrs._solvers import lapack
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import DistanceMixture
@@ -57,7 +57,7 @@ def _start(found: LearnedKernel, sample: Sample) -> DistanceMixture | None:
     L = evidence.factor(kernel, found.noise)
     if L is None:
         return None
-    gradients = _gradients(kernel, sample, evidence.X, lapack.dpotrs(L, evidence.Y, lower=0)[0])
+    gradients = _gradients(kernel, sample, evidence.X, lapack.solved(L, evidence.Y, lower=False))
     squares, axes = linalg.eigh(np.einsum("dij,eij->de", gradients, gradients))
     if not squares[-1] > 0.0:
         return None

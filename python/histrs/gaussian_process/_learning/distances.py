@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy import optimize
-from scipy.linalg import lapack
 
+from histrs._solvers import lapack
 from histrs._threads import blas_threads_at_most
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.distances import AMPLITUDE, DistanceMixture
@@ -85,14 +85,15 @@ class _Evidence:
         L = self.factor(kernel, noise)
         if L is None:
             return _Found(_WORST, lambda: (np.zeros_like(theta), np.inf))
-        alpha = lapack.dpotrs(L, self.Y, lower=0)[0]
+        alpha = lapack.solved(L, self.Y, lower=False)
         log_det = 2.0 * float(np.log(np.diag(L)).sum())
         value = 0.5 * float(np.sum(self.Y * alpha)) + 0.5 * n_targets * log_det
         value += 0.5 * n_targets * self.n_repeats * theta[-1]
         pull, of_pull = self._pull(theta)
 
         def of_inverse() -> tuple[Array, float]:
-            G = lapack.dpotri(L, lower=0, overwrite_c=1)[0].T
+            lapack.invert_factorised(L, lower=False)
+            G = L.T
             squares = np.mean((alpha / np.diag(G)[:, None]) ** 2, axis=1)
             left_out = float(np.average(squares, weights=1.0 / self.row_noise))
             G *= 0.5 * n_targets
@@ -109,8 +110,7 @@ class _Evidence:
         K = kernel.between(self.X, None, self.n_threads)
         K[np.diag_indices_from(K)] += noise * self.row_noise
         # The transpose has the order that LAPACK wants, and is the same matrix.
-        L, info = lapack.dpotrf(K.T, lower=0, clean=0, overwrite_a=1)
-        return L if info == 0 else None
+        return K.T if lapack.factorised(K.T, lower=False) else None
 
     def _pull(self, theta: Array) -> tuple[float, Array]:
         n = len(self.kernel.log_weights)

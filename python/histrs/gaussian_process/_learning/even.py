@@ -7,8 +7,9 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy import linalg
 
+from histrs._solvers import lapack
+from histrs._solvers.cholesky import cholesky
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._rows import repeats
@@ -79,8 +80,8 @@ def likely_kernels(
             kernel = replace(mixes[k], amplitude=amplitude)
             A = kernel.of_mixed(mixed[k])
             A[np.diag_indices_from(A)] += own
-            L = linalg.cholesky(A.T, lower=True, overwrite_a=True, check_finite=False)
-            Z = linalg.solve_triangular(L, T, lower=True, check_finite=False)
+            L, Z = cholesky(A.T), np.array(T, order="F")
+            lapack.solve_triangle(L, Z, lower=True)
             square = float(np.vdot(Z, Z))
             noise = max(square / n_free, _LEAST_NOISE)
             # The level has no prior of its own.

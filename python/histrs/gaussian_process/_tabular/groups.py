@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from histrs._threads import blas_threads_at_most, in_threads
 from histrs._typing import Array
 from histrs.gaussian_process._kernels.even import EvenMixture
 from histrs.gaussian_process._learning.even import likely_kernels
@@ -36,6 +38,8 @@ _ROWS_OF_EVEN = 500
 _STRICT_ROWS = (10, 300)
 _COUNT = 0.25
 _LEARNED: tuple[MemberName, ...] = ("levels", "radial", "ranks")
+# By how long they take.
+_ORDER: tuple[MemberName, ...] = ("radial", "ranks", "levels", "even")
 
 
 @dataclass(frozen=True)
@@ -79,12 +83,16 @@ def made_strict(groups: list[Group], kept: NDArray[np.intp], targets: Targets) -
     some = [k for k in kept.tolist() if _may_be_strict(groups[k].name, targets)]
     some = [k for k in some if not groups[k].is_strict]
     targets.progress.expect(len(some))
-    for k in some:
-        group = groups[k]
-        targets.progress(f"{group.name}, left-out rows")
-        learned = tuple(learned_without(group.name, part, targets) for part in group.learned)
-        groups[k] = replace(group, learned=learned, is_strict=True)
+    found = _in_threads(_strict, [groups[k] for k in some], targets)
+    for k, group in zip(some, found, strict=True):
+        groups[k] = group
     return len(some) > 0
+
+
+def _strict(group: Group, targets: Targets) -> Group:
+    targets.progress(f"{group.name}, left-out rows")
+    learned = tuple(learned_without(group.name, part, targets) for part in group.learned)
+    return replace(group, learned=learned, is_strict=True)
 
 
 def _may_be_strict(name: MemberName, targets: Targets) -> bool:
@@ -114,12 +122,28 @@ def learn_groups(names: Sequence[MemberName] | None, targets: Targets) -> list[G
     n_columns = targets.rows.with_values.shape[1]
     names = names_for(len(targets.T), n_columns) if names is None else names
     targets.progress.expect(len(names))
-    return [
-        _even(targets)
-        if name == "even"
-        else Group(name, (learn(name, targets),), np.ones(1), _count(name, targets))
-        for name in names
-    ]
+    # The longest first.
+    longest = sorted(names, key=_ORDER.index)
+    by_name = dict(zip(longest, _in_threads(_learned, longest, targets), strict=True))
+    return [by_name[name] for name in names]
+
+
+def _learned(name: MemberName, targets: Targets) -> Group:
+    if name == "even":
+        return _even(targets)
+    return Group(name, (learn(name, targets),), np.ones(1), _count(name, targets))
+
+
+def _in_threads(work: Callable[..., Any], items: Sequence[Any], targets: Targets) -> list[Any]:
+    """Return what `work` makes of each item and the targets, by as many threads as there are.
+
+    BLAS's own threads mostly wait for one another on matrices of few rows. Of many rows, a member
+    uses all threads, and Ctrl-C must stop it.
+    """
+    if targets.n_threads == 1 or len(targets.T) > MOST_FACTORISED:
+        return [work(item, targets) for item in items]
+    with blas_threads_at_most(1):
+        return in_threads(work, items, [targets] * len(items), n_threads=targets.n_threads)
 
 
 def _count(name: MemberName, targets: Targets) -> float:
