@@ -1,6 +1,6 @@
 """BLAS and LAPACK by calls that other threads run beside, so that Ctrl-C can leave them.
 
-SciPy's own wrappers keep all other threads waiting. Matrices of triangles are in Fortran order.
+SciPy's own wrappers run one call at a time. Matrices of triangles are in Fortran order.
 """
 
 from __future__ import annotations
