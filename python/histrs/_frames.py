@@ -176,7 +176,7 @@ def columns_of(X: Any, name: str = "X") -> list[Column]:
         numbers = _columns_of_numbers(frame, name)
         if numbers is not None:
             return numbers
-        return [_of_series(frame[:, place], name) for place in range(frame.shape[1])]
+        return [_of_series(series, name) for series in frame.iter_columns()]
     values = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     return [_of_array(values[:, j], f"{name}[:, {j}]") for j in range(values.shape[1])]
 
@@ -303,13 +303,14 @@ def _columns_of_numbers(frame: nw.DataFrame[Any], name: str) -> list[Column] | N
 
 
 def _of_series(series: nw.Series[Any], name: str) -> Column:
-    title, dtype = f"Column {series.name!r} of {name}", str(series.dtype)
-    if isinstance(series.dtype, nw.Categorical | nw.Enum):
+    kind = series.dtype
+    title, dtype = f"Column {series.name!r} of {name}", str(kind)
+    if isinstance(kind, nw.Categorical | nw.Enum):
         values = np.empty(len(series), dtype=object)
         values[:] = series.to_list()
         return _of_categories(values, title, dtype)
     values = series.to_numpy()
-    if values.dtype.kind == "O" and isinstance(series.dtype, nw.Unknown):
+    if values.dtype.kind == "O" and isinstance(kind, nw.Unknown):
         if series.is_null().all():
             return Column(title, dtype, "nothing", np.full(len(values), np.nan))
         raise _refusal(title, dtype, values[~_missing(values)][0])
