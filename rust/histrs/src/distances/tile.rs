@@ -123,18 +123,11 @@ vectorized!(
         g: &[f64],
         out: &mut [f64],
     ) -> (f64, f64) {
-        let (mut sums, mut sums_of_g) = ([0.0; LANES], [0.0; LANES]);
-        let chunks = out.chunks_mut(LANES).zip(distances.chunks(LANES));
-        for ((out, d), (g, norms)) in chunks.zip(g.chunks(LANES).zip(norms.chunks(LANES))) {
-            let given = d.iter().zip(g).zip(norms);
-            let sums = sums.iter_mut().zip(&mut sums_of_g);
-            for ((out, ((&d, &g), &norm)), (sum, sum_of_g)) in out.iter_mut().zip(given).zip(sums) {
-                *out = -half * g;
-                *sum += half * g * (own + norm - d);
-                *sum_of_g += g;
-            }
-        }
-        (sums.iter().sum(), sums_of_g.iter().sum())
+        let of_g = sum_by_lanes([g, g, g], out, |_, [g, ..]| (g, -half * g));
+        let sum = sum_by_lanes([distances, g, norms], out, |out, [d, g, norm]| {
+            (half * g * (own + norm - d), out)
+        });
+        (sum, of_g)
     }
 );
 
@@ -227,15 +220,36 @@ fn add_slopes(
     out: &mut [f64],
     of: impl Fn(f64) -> (f64, f64),
 ) -> f64 {
+    sum_by_lanes([distances, g, decays], out, |out, [d, g, e]| {
+        let ((value, slope), times) = (of(d), g * e);
+        (value * times, out + slope * times)
+    })
+}
+
+/// Returns the sum of what `each` makes of numbers, several beside one another, and writes the rest
+/// that it makes of them.
+#[inline(always)]
+#[allow(clippy::needless_range_loop)] // counted loops are unrolled whatever the profile
+fn sum_by_lanes<const K: usize>(
+    given: [&[f64]; K],
+    out: &mut [f64],
+    each: impl Fn(f64, [f64; K]) -> (f64, f64),
+) -> f64 {
     let mut sums = [0.0; LANES];
-    let chunks = out.chunks_mut(LANES).zip(distances.chunks(LANES));
-    for ((out, d), (g, e)) in chunks.zip(g.chunks(LANES).zip(decays.chunks(LANES))) {
-        for ((((sum, out), &d), &g), &e) in sums.iter_mut().zip(out).zip(d).zip(g).zip(e) {
-            let (value, slope) = of(d);
-            let times = g * e;
-            *sum += value * times;
-            *out += slope * times;
+    let (chunks, rest) = out.as_chunks_mut::<LANES>();
+    let given = given.map(|numbers| numbers.as_chunks::<LANES>());
+    for (c, out) in chunks.iter_mut().enumerate() {
+        let numbers = given.map(|(chunks, _)| chunks[c]);
+        for lane in 0..LANES {
+            let (sum, kept) = each(out[lane], numbers.map(|numbers| numbers[lane]));
+            sums[lane] += sum;
+            out[lane] = kept;
         }
+    }
+    for (lane, out) in rest.iter_mut().enumerate() {
+        let (sum, kept) = each(*out, given.map(|(_, rest)| rest[lane]));
+        sums[lane] += sum;
+        *out = kept;
     }
     sums.iter().sum()
 }
@@ -259,12 +273,18 @@ vectorized!(
 );
 
 #[inline(always)]
+#[allow(clippy::needless_range_loop)] // counted loops are unrolled whatever the profile
 fn sum_of_parts(values: &[f64], slopes: &[f64], part: impl Fn(f64) -> f64) -> f64 {
     let mut sums = [0.0; LANES];
-    for (slopes, values) in slopes.chunks(LANES).zip(values.chunks(LANES)) {
-        for ((sum, &slope), &y) in sums.iter_mut().zip(slopes).zip(values) {
-            *sum += slope * part(y);
+    let ((values, values_left), (slopes, slopes_left)) =
+        (values.as_chunks::<LANES>(), slopes.as_chunks::<LANES>());
+    for (values, slopes) in values.iter().zip(slopes) {
+        for lane in 0..LANES {
+            sums[lane] += slopes[lane] * part(values[lane]);
         }
+    }
+    for ((sum, &y), &slope) in sums.iter_mut().zip(values_left).zip(slopes_left) {
+        *sum += slope * part(y);
     }
     sums.iter().sum()
 }
