@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Complex, Real
@@ -176,7 +176,9 @@ def columns_of(X: Any, name: str = "X") -> list[Column]:
         numbers = _columns_of_numbers(frame, name)
         if numbers is not None:
             return numbers
-        return [_of_series(series, name) for series in frame.iter_columns()]
+        # Narwhals types them as those of another of its interfaces.
+        found: Iterator[Any] = frame.iter_columns()
+        return [_of_series(series, name) for series in found]
     values = np.asarray(X, dtype=object) if isinstance(X, list | tuple) else np.asarray(X)
     return [_of_array(values[:, j], f"{name}[:, {j}]") for j in range(values.shape[1])]
 
