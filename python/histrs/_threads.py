@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from contextvars import copy_context
 from typing import Any, TypeVar
@@ -64,27 +65,39 @@ def in_threads(
     """Return what a function says of each of some items, in their order, by several threads.
 
     Ctrl-C raises at once: items that no thread has begun are forgotten, and threads end with the
-    item that they are at. The error of the first item that fails is raised likewise.
+    item that they are at, or with the process. The error of the first item that fails is raised
+    likewise.
     """
+    items = list(zip(*arguments, strict=True))
     if not _STARTS_THREADS:
-        return [function(*items) for items in zip(*arguments, strict=True)]
-    pool = ThreadPoolExecutor(n_threads, thread_name_prefix="histrs-map")
+        return [function(*item) for item in items]
+    outcomes: list[Future[Result]] = [Future() for _ in items]
+    waiting = deque(zip(outcomes, [copy_context() for _ in items], items, strict=True))
+
+    def work() -> None:
+        while waiting:
+            try:
+                outcome, context, item = waiting.popleft()
+            except IndexError:
+                return
+            try:
+                outcome.set_result(context.run(function, *item))
+            except BaseException as error:
+                outcome.set_exception(error)
+
+    for _ in range(min(n_threads, len(items))):
+        # The process waits for no daemon.
+        threading.Thread(target=work, name="histrs-map", daemon=True).start()
     try:
-        found = [
-            pool.submit(copy_context().run, function, *items)
-            for items in zip(*arguments, strict=True)
-        ]
-        for each in found:
-            _wait([each])
-            each.result()
-        return [each.result() for each in found]
+        return [_result(outcome) for outcome in outcomes]
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        waiting.clear()
 
 
-def _wait(futures: list[Future[Any]]) -> None:
-    while wait(futures, timeout=_LOOK).not_done:
+def _result(outcome: Future[Result]) -> Result:
+    while wait([outcome], timeout=_LOOK).not_done:
         pass
+    return outcome.result()
 
 
 class _BlasLimits:
