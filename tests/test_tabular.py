@@ -3,7 +3,9 @@
 import pickle
 import re
 import threading
+import warnings
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -1175,6 +1177,33 @@ def test_a_fit_that_memory_does_not_hold_is_refused_with_what_would_fit(make, mo
 
 def test_free_memory_is_part_of_all():
     assert 0.0 < free_memory() <= physical_memory()
+
+
+def test_filters_of_warnings_that_cross_let_none_of_a_search_through():
+    first_entered, second_entered, first_left = (threading.Event() for _ in range(3))
+
+    def search(is_first, _):
+        # As SciPy's line search does.
+        if not is_first:
+            first_entered.wait(10)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)
+            if is_first:
+                first_entered.set()
+                second_entered.wait(10)
+            else:
+                second_entered.set()
+                first_left.wait(10)
+                message = "The line search algorithm did not converge"
+                warnings.warn(message, RuntimeWarning, stacklevel=1)
+        first_left.set()
+
+    targets = SimpleNamespace(n_threads=2, T=np.zeros((5, 1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        before = list(warnings.filters)
+        groups._in_threads(search, [True, False], targets)
+        assert list(warnings.filters) == before
 
 
 @BOTH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -142,7 +143,9 @@ def _in_threads(work: Callable[..., Any], items: Sequence[Any], targets: Targets
     """
     if targets.n_threads == 1 or len(targets.T) > MOST_FACTORISED:
         return [work(item, targets) for item in items]
-    with blas_threads_at_most(1):
+    with blas_threads_at_most(1), warnings.catch_warnings():
+        # Filters are the process's: those that SciPy's searches set and take back would cross.
+        warnings.filterwarnings("ignore", "The line search algorithm")
         return in_threads(work, items, [targets] * len(items), n_threads=targets.n_threads)
 
 
