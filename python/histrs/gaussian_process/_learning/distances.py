@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,13 +41,14 @@ _LEAST_EIGENVALUE = 1e-3
 _WORST = 1e10
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Found:
     """What hyper-parameters are worth: slopes and left-out rows take an inverse, once asked for."""
 
     value: float
     """The negative log evidence, and what pulls parameters to one another."""
     _rest: Callable[[], tuple[Array, float]]
+    _known: tuple[Array, float] | None = None
 
     @property
     def slopes(self) -> Array:
@@ -60,9 +60,12 @@ class _Found:
         """The mean squared error of rows that are left out."""
         return self._of_inverse[1]
 
-    @cached_property
+    @property
     def _of_inverse(self) -> tuple[Array, float]:
-        return self._rest()
+        # A `cached_property` of Python 3.11 would keep out other threads meanwhile.
+        if self._known is None:
+            self._known = self._rest()
+        return self._known
 
 
 @dataclass(frozen=True)
